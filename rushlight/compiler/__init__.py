@@ -24,11 +24,14 @@ __all__ = [
     "cudagraph_mark_step_begin",
     "disable",
     "explain",
+    "get_default_backend",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "nested_compile_region",
     "reset",
+    "set_default_backend",
     "set_stance",
     "stats",
     "substitute_in_graph",
@@ -85,6 +88,20 @@ def allow_in_graph(fn: _F) -> _F:
 def assume_constant_result(fn: _F) -> _F:
     """The function itself."""
     return fn
+
+
+def nested_compile_region(fn: _F) -> _F:
+    """The function itself: what is called often is recorded as often."""
+    return fn
+
+
+def get_default_backend() -> str:
+    """The backend of compile(); there is one."""
+    return "inductor"
+
+
+def set_default_backend(backend: str | Callable[..., Any]) -> None:
+    """Does nothing: compile() has one backend, whatever its name."""
 
 
 def substitute_in_graph(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Generator
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, overload
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from rushlight.compiler._frozen import Frozen
     from rushlight.nn.modules.module import Module
 
+
+log = logging.getLogger("rushlight.compiler")
+DEBUG = logging.DEBUG
 
 # Ours, and PyTorch's: those that cut the overhead of single ops mean the frozen one here.
 FROZEN_MODES = ("frozen", "reduce-overhead", "max-autotune")
@@ -136,8 +140,9 @@ def _fused(options: Options, function: Callable[..., Any], args: Any, kwargs: An
 
 
 def _is_generator_function(function: Callable[..., Any]) -> bool:
-    from inspect import isgeneratorfunction
+    from inspect import isgeneratorfunction, unwrap
 
+    function = unwrap(function)
     return isgeneratorfunction(getattr(function, "forward", function))
 
 
@@ -158,6 +163,24 @@ def _fused_items(options: Options, items: Any) -> Generator[Any, Any, Any]:
 
 
 def _fused_once(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    if log.isEnabledFor(DEBUG):
+        return _told(options, function, args, kwargs)
+    return _deferring(options, function, args, kwargs)
+
+
+def _told(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The same, and the log is told what ended each pass over memory."""
+    from rushlight.compiler._explain import flush_text
+
+    call = functools.partial(_deferring, options, function, args, kwargs)
+    result, flushes = _C._deferred_report(call)
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    for flush in flushes:
+        log.debug("%s: %s", name, flush_text(flush))
+    return result
+
+
+def _deferring(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     before = _C._defer(True, options.least_elements, options.wait_for_code)
     try:
         return function(*args, **kwargs)

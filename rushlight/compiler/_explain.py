@@ -121,6 +121,16 @@ def _flush(raw):
     return Flush(why, place, passes, [_step(s) for s in dropped])
 
 
+def flush_text(raw: tuple[Any, ...]) -> str:
+    """One line about a flush, as the core has it: for the log."""
+    flush = _flush(raw)
+    fused = [p for p in flush.passes if p.fused]
+    return (
+        f"{_counted(sum(len(p.steps) for p in fused), 'op')} in {_counted(len(fused), 'pass')} "
+        f"ran because {flush.why} ({flush.place})"
+    )
+
+
 def explain(
     fn: Callable[..., Any], *, options: dict[str, Any] | None = None
 ) -> Callable[..., Explanation]:

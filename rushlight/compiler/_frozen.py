@@ -7,16 +7,14 @@ csrc/bindings/frozen); here are the calls that run Python, and what is told abou
 from __future__ import annotations
 
 import functools
-import logging
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from rushlight import _C, config
 from rushlight._C import Tensor
+from rushlight.compiler._compile import log
 from rushlight.utils._pytree import tree_flatten, tree_unflatten
-
-log = logging.getLogger("rushlight.compiler")
 
 # Calls in a row that led to no replay, after which a function is left to Python.
 MOST_UNSTABLE = 8
@@ -114,10 +112,15 @@ class Frozen:
         if watched:
             args = tuple(watched.get(f"[{i}]", arg) for i, arg in enumerate(args))
             kwargs = {name: watched.get(f"['{name}']", arg) for name, arg in kwargs.items()}
-        try:
-            result = run(function, args, kwargs)
-        finally:
-            _C._frozen_stop(session)
+
+        @functools.wraps(function, updated=())
+        def call(*args, **kwargs):  # what runs around it is not the function's
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _C._frozen_stop(session)
+
+        result = run(call, args, kwargs)
         tensors, leaves, rebuild = _taken_apart(result)
         decided = [place for place, number in watched.items() if number.decided]
         verdict, text = _C._frozen_end(self.cache, session, tensors, leaves, rebuild, decided)

@@ -450,3 +450,90 @@ class TestFaults:
         for _ in range(20):
             g(x)
         assert rl.memory_stats()["allocated"] == before
+
+
+class TestTelling:
+    def test_the_log_names_reasons_and_lines(self, mode, caplog):
+        def f(x):
+            y = x * 2 + 1
+            if y.sum() > 0:
+                return y.exp()
+            return y
+
+        g = rl.compile(f, mode=mode)
+        with caplog.at_level("DEBUG", "rushlight.compiler"):
+            g(rl.randn(5000))
+        assert "values were asked for" in caplog.text or "ran because" in caplog.text
+        assert "test_works_with.py" in caplog.text
+        if mode == "frozen":
+            assert "runs Python: a tensor became" in caplog.text
+
+    def test_the_log_of_recordings(self, caplog):
+        g = rl.compile(lambda x, s: x * s, mode="frozen", name="scaled")
+        with caplog.at_level("DEBUG", "rushlight.compiler"):
+            for _ in range(6):
+                g(rl.ones(3), 2.0)
+            g(rl.ones(4), 2.0)
+            g(rl.ones(4), 3.0)
+        assert "scaled: recorded" in caplog.text and "scaled: audited" in caplog.text
+        assert "shape [4]" in caplog.text.replace("(4)", "[4]").replace("(4,)", "[4]")
+        assert "a number became an input" in caplog.text and "3, was 2" in caplog.text
+
+    def test_explain_and_stats(self):
+        rl.compiler.reset()
+        g = rl.compile(lambda x: x * 2, mode="frozen")
+        for _ in range(7):
+            g(rl.ones(3))
+        told = rl.compiler.explain(g)(rl.ones(3))
+        assert "frozen: 1 recording" in str(told) and told.result.tolist() == [2.0] * 3
+        stats = rl.compiler.stats()
+        assert (stats["recorded"], stats["replayed"], stats["audited"]) == (1, 3, 4)
+        rl.compiler.reset()
+        assert not recordings(g).programs() and rl.compiler.stats()["replayed"] == 0
+        g(rl.ones(3))
+
+    def test_is_compiling_and_disable(self, mode):
+        seen = []
+
+        @rl.compiler.disable
+        def outside(x):
+            return x + 1
+
+        def f(x):
+            seen.append(rl.compiler.is_compiling())
+            return outside(x * 2)
+
+        g = rl.compile(f, mode=mode)
+        for _ in range(6):
+            assert g(rl.ones(3)).tolist() == [3.0] * 3
+        assert seen[0] == (mode == "frozen") and len(seen) == 6
+        assert not rl.compiler.is_compiling()
+
+    def test_fullgraph_raises(self):
+        g = rl.compile(lambda x: x * x.sum().item(), mode="frozen", fullgraph=True)
+        with pytest.raises(RuntimeError, match="Python number"):
+            g(rl.ones(3))
+
+    def test_force_eager(self, mode):
+        g = rl.compile(lambda x: x * 2, mode=mode)
+        with rl.compiler.set_stance("force_eager"):
+            for _ in range(6):
+                g(rl.ones(3))
+        assert mode == "default" or not recordings(g).programs()
+
+    def test_names_that_programs_set(self):
+        import rushlight._dynamo as dynamo
+
+        dynamo.config.suppress_errors = True
+        dynamo.config.some.other = 3
+        x = rl.ones(3)
+        for function in (dynamo.mark_dynamic, dynamo.mark_static, dynamo.maybe_mark_dynamic):
+            function(x, 0)
+        dynamo.graph_break()
+        for same in (dynamo.allow_in_graph, dynamo.disallow_in_graph, dynamo.nonstrict_trace,
+                     dynamo.assume_constant_result, rl.compiler.nested_compile_region):  # fmt: skip
+            assert same(len) is len
+        with dynamo.error_on_graph_break(False), dynamo.patch_dynamo_config(verbose=True):
+            assert dynamo.config.verbose is True
+        assert dynamo.disable(lambda: 3)() == 3 and not dynamo.is_compiling()
+        dynamo.reset()

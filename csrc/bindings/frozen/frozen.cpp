@@ -155,17 +155,15 @@ Found find(Cache& cache, const Call& call, const ModeKey& modes) {
   Found found;
   for (size_t i = 0; i < cache.programs.size(); ++i) {
     ProgramPointer p = cache.programs[i];
-    if (p->modes != modes) {
-      cache.miss = "grad mode, inference mode, autocast, the default dtype or device changed";
-      continue;
-    }
-    if (!call.fits(p->guards, found.inputs, found.floats)) {
-      cache.miss = p->guards.difference();
-      continue;
-    }
-    if (!state_fits(*p, found.inputs, cache.miss)) continue;
-    if (!numbers_fit(*p, found.floats)) {
-      cache.miss = "numbers that were equal changed apart from each other";
+    std::string miss;
+    if (p->modes != modes)
+      miss = "grad mode, inference mode, autocast, the default dtype or device";
+    else if (!call.fits(p->guards, found.inputs, found.floats))
+      miss = i == 0 ? p->guards.difference() : "another one";
+    else if (state_fits(*p, found.inputs, miss) && !numbers_fit(*p, found.floats))
+      miss = "numbers that were equal, and changed apart from each other";
+    if (!miss.empty()) {
+      if (i == 0) cache.miss = std::move(miss);  // what is told is about the last used one
       continue;
     }
     if (i > 0)
@@ -499,7 +497,7 @@ PyObject* frozen_end(PyObject*, PyObject* const* args, Py_ssize_t n) {
     } else if (outcome.verdict == Verdict::Recorded && s.but_numbers &&
                merge(*s.but_numbers, p->guards, p->recording, args[3])) {
       ++s.but_numbers->calls;
-      outcome = {Verdict::Merged, cache.miss};
+      outcome = {Verdict::Merged, s.but_numbers->guards.difference()};
     } else if (outcome.verdict == Verdict::Recorded) {
       for (const Tensor& t : p->recording.state) p->state.insert(t.impl());
       for (GuardEntry& e : p->guards.entries) {

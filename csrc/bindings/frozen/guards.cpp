@@ -30,13 +30,27 @@ struct TooMuch {
   std::string why;
 };
 
-// The order of items is that of a walk; f says whether to go on.
+// The keys of a dict as a tuple; nothing where one is no plain str.
+Handle text_keys(PyObject* dict) {
+  Handle keys = Handle::steal(PyTuple_New(PyDict_GET_SIZE(dict)));
+  PyObject *key, *value;
+  Py_ssize_t n = 0;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+    if (!PyUnicode_CheckExact(key)) return {};
+    PyTuple_SET_ITEM(keys.get(), n++, Py_NewRef(key));
+  }
+  return keys;
+}
+
+// The order of items is that of a walk; f(key, item) says whether to go on. Keys of dicts are items
+// as well, unless they are known.
 template <class F>
-bool each_item(PyObject* o, F&& f) {
+bool each_item(PyObject* o, PyObject* known_keys, F&& f) {
   if (PyDict_Check(o)) {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value);) {
-      if (!f(nullptr, key) || !f(key, value)) return false;
+      if (!known_keys && !f(nullptr, key)) return false;
+      if (!f(key, value)) return false;
     }
     return true;
   }
@@ -106,9 +120,7 @@ class Walk {
                            g_.path(parent_), " among them")};
     GuardEntry& e = g_.entries.emplace_back();
     e.kind = kind;
-    e.parent = parent_;
-    e.step = std::move(step_);
-    step_.clear();
+    g_.origins.push_back({parent_, std::exchange(step_, {})});
     return e;
   }
   void root(PyObject* o, const char* name) {
@@ -116,7 +128,7 @@ class Walk {
     parent_ = uint32_t(g_.entries.size());
     visit(o);
   }
-  bool is_root(uint32_t entry) const { return g_.entries[entry].parent == entry; }
+  bool is_root(uint32_t entry) const { return g_.origins[entry].parent == entry; }
   void child(uint32_t parent, std::string step, PyObject* o) {
     parent_ = parent;
     step_ = std::move(step);
@@ -132,7 +144,7 @@ class Walk {
       GuardEntry& e = add(Kind::Float);
       e.real = PyFloat_AS_DOUBLE(o);
       e.address = Py_TYPE(o);
-      e.may_vary = in_groups_ || (in_args_ && is_root(e.parent));
+      e.may_vary = in_groups_ || (in_args_ && is_root(parent_));
       g_.float_entries.push_back(uint32_t(g_.entries.size() - 1));
       g_.floats.push_back(e.real);
     } else if (PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyComplex_CheckExact(o)) {
@@ -185,18 +197,22 @@ class Walk {
       child(self, concat(".", name), Handle::steal(PyObject_GetAttrString(o, name)).get());
   }
   void container(PyObject* o) {
-    const uint32_t self = begin(Kind::Container, o);
-    g_.entries[self].address = Py_TYPE(o);
-    g_.entries[self].number = size_of(o);
+    const uint32_t self = begin_items(o);
     Py_ssize_t index = 0;
-    each_item(o, [&](PyObject* key, PyObject* item) {
-      const bool is_key = PyDict_Check(o) && !key;
-      child(self, is_key ? "" : step_to(o, key, index++), item);
+    each_item(o, g_.entries[self].value.get(), [&](PyObject* key, PyObject* item) {
+      child(self, step_to(o, key, index++), item);
       return true;
     });
   }
+  uint32_t begin_items(PyObject* o) {
+    const uint32_t self = begin(Kind::Container, o);
+    g_.entries[self].address = Py_TYPE(o);
+    g_.entries[self].number = size_of(o);
+    if (PyDict_Check(o)) g_.entries[self].value = text_keys(o);
+    return self;
+  }
   static std::string step_to(PyObject* o, PyObject* key, Py_ssize_t index) {
-    if (!key) return PyAnySet_Check(o) ? "" : concat("[", int64_t(index), "]");
+    if (!key) return PyAnySet_Check(o) || PyDict_Check(o) ? "" : concat("[", int64_t(index), "]");
     if (PyUnicode_Check(key)) return concat("['", text_of(key), "']");
     return "[...]";
   }
@@ -314,10 +330,8 @@ class Walk {
   void attributes(uint32_t self, PyObject* dict) {
     parent_ = self;
     step_.clear();
-    const uint32_t own = begin(Kind::Container, dict);
-    g_.entries[own].address = Py_TYPE(dict);
-    g_.entries[own].number = size_of(dict);
-    each_item(dict, [&](PyObject* key, PyObject* item) {
+    const uint32_t own = begin_items(dict);
+    each_item(dict, g_.entries[own].value.get(), [&](PyObject* key, PyObject* item) {
       const std::string_view name = key && PyUnicode_Check(key) ? text_of(key) : "";
       in_groups_ = in_state_ && name == "param_groups";
       child(own, key ? concat(".", name) : "", item);
@@ -386,7 +400,7 @@ class Check {
         floats_(floats),
         any_float_(any_float),
         any_grad_(any_grad) {
-    current_.assign(g.entries.size(), nullptr);
+    current_.resize(g.entries.size());
   }
 
   bool run(PyObject* function, PyObject* also, PyObject* args, PyObject* kwargs) {
@@ -414,7 +428,7 @@ class Check {
     if (at_ >= g_.entries.size()) return fail("more values than before");
     const size_t self = at_++;
     const GuardEntry& e = g_.entries[self];
-    current_[self] = o;
+    current_[self] = o;  // for an Again
     if (!o) return expect(e.kind == Kind::Missing, "it is not there any more");
     switch (e.kind) {
       case Kind::Missing:
@@ -489,14 +503,38 @@ class Check {
   }
   bool container(PyObject* o, const GuardEntry& e) {
     if (Py_TYPE(o) != e.address) return fail("another type");
-    if (PyMethod_Check(o)) return visit(PyMethod_GET_FUNCTION(o)) && visit(PyMethod_GET_SELF(o));
-    if (is_partial(o)) {
-      return std::ranges::all_of(kPartial, [&](const char* name) {
-        return visit(Handle::steal(PyObject_GetAttrString(o, name)).get());
-      });
+    if (is_container(o)) {
+      if (size_of(o) != e.number) return fail(concat(int64_t(size_of(o)), " items, were ", e.number));
+      if (e.number == 0) return true;
+      if (e.value) return items(o, e.value.get());
+      return each_item(o, nullptr, [&](PyObject*, PyObject* item) { return visit(item); });
     }
-    if (size_of(o) != e.number) return fail(concat(int64_t(size_of(o)), " items, were ", e.number));
-    return each_item(o, [&](PyObject*, PyObject* item) { return visit(item); });
+    if (PyMethod_Check(o)) return visit(PyMethod_GET_FUNCTION(o)) && visit(PyMethod_GET_SELF(o));
+    return std::ranges::all_of(kPartial, [&](const char* name) {
+      return visit(Handle::steal(PyObject_GetAttrString(o, name)).get());
+    });
+  }
+  // A dict whose keys are all strings; most values of most dicts are found at a glance.
+  bool items(PyObject* dict, PyObject* keys) {
+    PyObject *key, *value;
+    Py_ssize_t n = 0;
+    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); ++n) {
+      PyObject* before = PyTuple_GET_ITEM(keys, n);
+      if (key != before) {
+        const int same = PyObject_RichCompareBool(key, before, Py_EQ);
+        check_status(same);
+        if (!same) return fail(concat(shown_value(key), " is new, or in another place"));
+      }
+      const GuardEntry& e = g_.entries[at_];
+      const bool known = (e.kind == Kind::Same && value == e.address) ||
+                         (e.kind == Kind::State && is_tensor(value) &&
+                          unwrap(value).impl() == e.address);
+      if (known)
+        ++at_;
+      else if (!visit(value))
+        return false;
+    }
+    return true;
   }
   bool function(PyObject* o, const GuardEntry& e) {
     if (!PyFunction_Check(o) || code_of(o) != e.value.get()) return fail("another function");
@@ -583,9 +621,9 @@ bool Guards::check(PyObject* function, PyObject* also, PyObject* args, PyObject*
 std::string Guards::path(size_t entry) const {
   if (entry >= entries.size()) return "the arguments";
   std::vector<const std::string*> steps;
-  for (size_t i = entry;; i = entries[i].parent) {
-    steps.push_back(&entries[i].step);
-    if (entries[i].parent >= i) break;
+  for (size_t i = entry;; i = origins[i].parent) {
+    steps.push_back(&origins[i].step);
+    if (origins[i].parent >= i) break;
   }
   std::string path;
   for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
@@ -597,7 +635,9 @@ std::string Guards::path(size_t entry) const {
 
 void Guards::keep_fixed(std::string_view argument) {
   for (GuardEntry& e : entries) {
-    if (e.kind == Kind::Float && e.step == argument && entries[e.parent].parent == e.parent)
+    const GuardOrigin& from = origins[size_t(&e - entries.data())];
+    if (e.kind == Kind::Float && from.step == argument &&
+        origins[from.parent].parent == from.parent)
       e.may_vary = false;
   }
 }

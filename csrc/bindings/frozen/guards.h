@@ -48,14 +48,20 @@ struct GuardEntry {
   bool uses = false;  // State: the recording uses it
   // Float: nothing but tensors can depend on it, so it may become an input of the program.
   bool may_vary = false;
-  int slot = -1;  // Float: which of the numbers that may change
-  uint32_t parent = 0;
-  uint32_t version = 0;  // of a class
+  int slot = -1;         // Float: which of the numbers that may change
+  uint32_t version = 0;  // of a class; of an Input, which of the facts
   const void* address = nullptr;
-  double real = 0;
-  int64_t number = 0;  // how many items; of Input and State, which of the facts
-  Handle value;        // a number, a string, a code object: nothing that owns others
-  std::string step;    // from the parent: ".weight", "[0]"
+  union {
+    int64_t number = 0;  // how many items; of a State, which of the facts
+    double real;
+  };
+  Handle value;  // a number, a string, a code object, names: nothing that owns others
+};
+
+// Where an entry was found: what only messages need.
+struct GuardOrigin {
+  uint32_t parent;
+  std::string step;  // from the parent: ".weight", "[0]"
 };
 
 class Guards {
@@ -74,6 +80,7 @@ class Guards {
   // By record():
   std::string problem;  // why it cannot be watched
   std::vector<GuardEntry> entries;
+  std::vector<GuardOrigin> origins;  // of each entry
   std::vector<Tensor> inputs;
   std::vector<double> floats;
   std::vector<uint32_t> float_entries;  // whose the floats are

@@ -141,7 +141,10 @@ void Recorder::refuse(std::string why, SourcePoint at) {
 }
 
 void Recorder::value_read(const char* as) {
-  if (ops_ > 0 || nodes_ > 0) return;
+  // len() and iteration ask for sizes, which the key has.
+  const std::string_view what = as;
+  if (ops_ > 0 || nodes_ > 0 || what.starts_with("its length") || what.starts_with("as many items"))
+    return;
   refuse(concat("a tensor became ", as, ", by which Python may decide"), source_here());
 }
 

@@ -100,9 +100,12 @@ class Frozen:
             if found is not self.cache:
                 return found
             session = _C._frozen_begin(self.cache, function, config._values, args, kwargs)
-            if not isinstance(session, str):
+            if isinstance(session, str):
+                self._left_to_python(session)
+            elif isinstance(session, tuple):
+                self._give_up(session[0])
+            else:
                 return self._record(session, run, function, args, kwargs)
-            self._left_to_python(session)
         self.counts["python"] += 1
         return run(function, args, kwargs)
 
@@ -115,6 +118,7 @@ class Frozen:
 
         @functools.wraps(function, updated=())
         def call(*args, **kwargs):  # what runs around it is not the function's
+            _C._frozen_start(session)
             try:
                 return function(*args, **kwargs)
             finally:
@@ -172,11 +176,13 @@ class Frozen:
     def _raise(self, text):
         replayed = sum(row[3] for row in _C._frozen_about(self.cache))
         self.clear()
-        log.error("%s: an audit failed: %s", self.name, text)
+        log.info("%s: an audit failed: %s", self.name, text)
+        wrong = f"{replayed} calls were replayed, and may have been wrong"
         raise AuditError(
             f"compile(mode='frozen'): {self.name} did something else than in the call that was "
-            f"recorded: {text}. It depends on something that is not watched, so the {replayed} "
-            "calls replayed so far may have been wrong. Make it an argument, or leave the mode out"
+            f"recorded: {text}. It depends on something that is not watched. "
+            f"{wrong if replayed else 'Nothing was replayed yet'}. Make what it depends on an "
+            "argument, or leave the mode out"
         )
 
     def programs(self) -> list[tuple[Any, ...]]:

@@ -1,7 +1,10 @@
 """What goes wrong silently in systems that skip Python: here it works, or is said loudly."""
 
+import datetime
 import math
 import random
+import threading
+import time
 import types
 
 import numpy as np
@@ -370,6 +373,106 @@ class TestValues:
         check(g, f, X)
         table[:] = 7
         check(g, f, X)
+
+
+class TestKept:
+    """What the function leaves behind where no guard looks."""
+
+    def kept(self, mode, f, why, calls=12):
+        g = rl.compile(f, mode=mode)
+        for i in range(1, calls):
+            g(X * i)
+            yield X * i
+        if mode == "frozen":
+            assert why in reasons(g) and replays(g) == 0
+
+    def test_an_argument(self, mode):
+        class Slots:
+            __slots__ = ("tensor",)
+
+        slots = Slots()
+
+        def f(x):
+            slots.tensor = x
+            return x + 1
+
+        for x in self.kept(mode, f, "an argument was kept"):
+            assert bits(slots.tensor) == bits(x)
+
+    def test_an_argument_that_comes_back_is_not_kept(self, mode):
+        g = warm(mode, lambda x: x, X)
+        assert g(X) is X
+        g = rl.compile(lambda x: (x, [x, x + 1]), mode=mode)
+        for _ in range(6):
+            assert g(X)[1][0] is X
+        assert mode == "default" or replays(g) > 0
+
+    def test_attributes_of_results(self, mode):
+        def f(x):
+            y = x * 2
+            y.scale = 3
+            return y
+
+        g = rl.compile(f, mode=mode)
+        for _ in range(8):
+            assert g(X).scale == 3
+
+    def test_attributes_of_arguments(self, mode):
+        def f(x):
+            return x * x.scale
+
+        g = rl.compile(f, mode=mode)
+        for i in range(20):
+            x = X.clone()
+            x.scale = i // 6
+            assert bits(g(x)) == bits(X * (i // 6))
+
+    def test_modes_that_stay(self, mode):
+        def f(x):
+            y = x * 2
+            rl.set_grad_enabled(False)
+            return y
+
+        g = rl.compile(f, mode=mode)
+        for _ in range(8):
+            g(X)
+            assert not rl.is_grad_enabled()
+            rl.set_grad_enabled(True)
+
+    def test_threads_inside(self, mode):
+        total = rl.zeros(3)
+
+        def f(x):
+            thread = threading.Thread(target=total.add_, args=(x,))
+            thread.start()
+            thread.join()
+            return x + 1
+
+        for i, _ in enumerate(self.kept(mode, f, "a thread"), 1):
+            assert bits(total) == bits(X * (i * (i + 1) // 2))
+
+    @pytest.mark.parametrize(
+        "draw",
+        [
+            lambda: np.random.default_rng().random(),
+            lambda: datetime.datetime.now().microsecond,
+            lambda: time.perf_counter_ns() % 1000003,
+            lambda: random.gauss(0, 1),
+        ],
+    )
+    def test_the_world_outside(self, mode, draw):
+        def f(x):
+            return x * draw()
+
+        seen = {bits(y) for y in map(rl.compile(f, mode=mode), [X] * 12)}
+        assert len(seen) > 8  # clocks may stand still
+
+    def test_a_source_that_is_not_seen(self, mode):
+        g = rl.compile(lambda x: x * np.random.rand(), mode=mode)
+        g(X)
+        if mode == "frozen":
+            with pytest.raises(AuditError, match="Nothing was replayed yet"):
+                g(X)
 
 
 class TestArguments:

@@ -8,6 +8,7 @@
 #include "distributed/mpi/mpi_engine.h"
 #include "distributed/pmi_server.h"
 #include "distributed/process_group.h"
+#include "jit/recorder.h"
 
 namespace rush::py {
 namespace {
@@ -36,6 +37,7 @@ std::shared_ptr<ProcessGroup> make_group(const std::shared_ptr<Store>& store,
 
 std::shared_ptr<Work> collective(ProcessGroup& group, int kind, nb::handle tensor, int reduce,
                                  int root, nb::handle outputs, nb::handle timeout, bool async) {
+  jit::end_recording("a collective of several processes");
   Operation op;
   op.kind = Collective(kind);
   op.reduce = ReduceOp(reduce);

@@ -60,6 +60,7 @@ struct Program {
   std::vector<FloatUse> uses;
   std::vector<double> numbers;  // in `graph`, one per use
   std::unordered_set<const TensorImpl*> state;
+  std::vector<std::optional<jit::TensorFacts>> first_look;  // of the positional arguments
   Handle leaves, rebuild;  // the outputs: None stands for the next tensor; how to pack them
   std::string refused;     // why it cannot be replayed
   int64_t calls = 0, replays = 0, audits = 0;
@@ -97,6 +98,7 @@ struct Session {
   ProgramPointer audited;      // the program that fits already
   ProgramPointer but_numbers;  // one that would fit with other numbers
   int64_t fused_before = 0;
+  std::vector<Py_ssize_t> references;  // to the inputs: before, then how many more after
 };
 
 template <class T>
@@ -146,6 +148,27 @@ bool numbers_fit(const Program& p, const std::vector<double>& floats) {
   return true;
 }
 
+// Other shapes are the usual reason why a program does not fit: seen without the whole walk.
+bool looks_like(const Program& p, PyObject* args) {
+  if (size_t(PyTuple_GET_SIZE(args)) != p.first_look.size()) return false;
+  for (size_t i = 0; i < p.first_look.size(); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(args, Py_ssize_t(i));
+    const auto& facts = p.first_look[i];
+    if (facts &&
+        (!is_tensor(o) || unwrap(o).sizes() != facts->sizes || unwrap(o).dtype() != facts->dtype))
+      return false;
+  }
+  return true;
+}
+std::vector<std::optional<jit::TensorFacts>> first_look(PyObject* args) {
+  std::vector<std::optional<jit::TensorFacts>> looks;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    looks.push_back(is_tensor(o) ? std::optional(jit::facts_of(unwrap(o))) : std::nullopt);
+  }
+  return looks;
+}
+
 struct Found {
   ProgramPointer program;
   std::vector<Tensor> inputs;
@@ -158,6 +181,8 @@ Found find(Cache& cache, const Call& call, const ModeKey& modes) {
     std::string miss;
     if (p->modes != modes)
       miss = "grad mode, inference mode, autocast, the default dtype or device";
+    else if (i > 0 && !looks_like(*p, call.args))
+      miss = "another one";
     else if (!call.fits(p->guards, found.inputs, found.floats))
       miss = i == 0 ? p->guards.difference() : "another one";
     else if (state_fits(*p, found.inputs, miss) && !numbers_fit(*p, found.floats))
@@ -268,7 +293,8 @@ void remember(Cache& cache, ProgramPointer p) {
   if (cache.programs.size() > kMostPrograms) cache.programs.pop_back();
 }
 
-// _frozen_begin(cache, function, also, args, kwargs) -> a session, or why there is none.
+// _frozen_begin(cache, function, also, args, kwargs) -> a session, or a str: why there is none; in a
+// tuple where there never will be one.
 PyObject* frozen_begin(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     check(n == 5, ErrorKind::Type, "_frozen_begin", "expected five arguments");
@@ -302,24 +328,46 @@ PyObject* frozen_begin(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (PyFunction_Check(root) && is_users_code(PyFunction_GET_CODE(root)))
       cache.known.add(PyFunction_GET_CODE(root), PyFunction_GET_GLOBALS(root));
     s->before.record(s->call.function, s->call.also, s->call.args, s->call.kwargs, cache.known);
-    if (!s->before.problem.empty()) return refused(s->before.problem);
+    // As a tuple: there is no use in trying again.
+    if (!s->before.problem.empty())
+      return Py_BuildValue("(s#)", s->before.problem.data(), Py_ssize_t(s->before.problem.size()));
     for (const Tensor& t : s->before.inputs) {
       if (t.is_batched()) return refused("vmap is under way");
     }
     s->recorder = std::make_shared<jit::Recorder>(s->before.inputs, s->before.reachable);
     s->fused_before = deferred::counters().fused;
-    s->recorder->start();
-    s->watch = std::make_unique<CodeWatch>(s->executed);
     return capsule_of(std::move(s), kSession);
   });
 }
 
-// _frozen_stop(session): the call is over, or failed.
+std::vector<Py_ssize_t> references_to(const std::vector<Tensor>& tensors) {
+  std::vector<Py_ssize_t> counts;
+  for (const Tensor& t : tensors) {
+    const bool owned = t.impl()->has(TensorImpl::kOwnsPyObject) || !t.impl()->py_object;
+    counts.push_back(owned ? 0 : Py_REFCNT(static_cast<PyObject*>(t.impl()->py_object)));
+  }
+  return counts;
+}
+
+// _frozen_start(session): the function is called now.
+PyObject* frozen_start(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    auto& s = held<Session>(capsule, kSession);
+    s.references = references_to(s.before.inputs);
+    s.recorder->start();
+    s.watch = std::make_unique<CodeWatch>(s.executed);
+    return Py_NewRef(Py_None);
+  });
+}
+
+// _frozen_stop(session): it has returned, or failed.
 PyObject* frozen_stop(PyObject*, PyObject* capsule) {
   return guarded([&] {
     auto& s = held<Session>(capsule, kSession);
     s.watch.reset();
     s.recorder->stop();
+    const auto now = references_to(s.before.inputs);
+    for (size_t i = 0; i < s.references.size(); ++i) s.references[i] = now[i] - s.references[i];
     return Py_NewRef(Py_None);
   });
 }
@@ -333,6 +381,16 @@ const Tensor* escaped(const Session& s, const std::vector<Tensor>& outputs) {
       return &t;
   }
   return nullptr;
+}
+
+// Does Python hold an input more often than before, besides in the results?
+bool keeps_an_input(const Session& s, const std::vector<Tensor>& outputs) {
+  for (size_t i = 0; i < s.references.size(); ++i) {
+    const auto among = std::ranges::count_if(
+        outputs, [&](const Tensor& t) { return t.is_same(s.before.inputs[i]); });
+    if (s.references[i] > among) return true;
+  }
+  return false;
 }
 
 enum class Verdict { Recorded, Audited, Merged, Refused, Unstable, Parted };
@@ -436,8 +494,14 @@ Outcome examine(Cache& cache, Session& s, const std::vector<Tensor>& outputs, Gu
   if (const Tensor* t = escaped(s, outputs))
     return {Verdict::Refused, concat("a tensor was kept in Python besides the results, made",
                                      at_source(s.recorder->line_of(*t)))};
+  if (keeps_an_input(s, outputs))
+    return {Verdict::Refused, "an argument was kept in Python besides the results"};
+  if (!(ModeKey::now() == s.modes))
+    return {Verdict::Refused, "the function leaves grad mode, autocast or a default changed"};
   for (const Tensor& t : s.recorder->results()) {
     auto* wrapper = static_cast<PyObject*>(t.impl()->py_object);
+    if (wrapper && reinterpret_cast<TensorObject*>(wrapper)->dict)
+      return {Verdict::Refused, "it gives a tensor attributes"};
     if (wrapper && Py_TYPE(wrapper) != TensorType)
       return {Verdict::Refused,
               concat("it makes a ", type_name(wrapper), ", a subclass of Tensor")};
@@ -473,6 +537,7 @@ PyObject* frozen_end(PyObject*, PyObject* const* args, Py_ssize_t n) {
       outputs.push_back(unwrap(PyList_GET_ITEM(args[2], i)));
     auto p = std::make_shared<Program>();
     p->modes = s.modes;
+    p->first_look = first_look(s.call.args);
     if (PyUnicode_Check(args[4])) s.recorder->refuse(std::string(text_of(args[4])), SourcePoint{});
     Outcome outcome = examine(cache, s, outputs, p->guards);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[5]); ++i)
@@ -576,6 +641,7 @@ PyMethodDef functions[] = {
     {"_frozen_clear", frozen_clear, METH_O, nullptr},
     {"_frozen_replay", as_method(frozen_replay), METH_FASTCALL, nullptr},
     {"_frozen_begin", as_method(frozen_begin), METH_FASTCALL, nullptr},
+    {"_frozen_start", frozen_start, METH_O, nullptr},
     {"_frozen_stop", frozen_stop, METH_O, nullptr},
     {"_frozen_end", as_method(frozen_end), METH_FASTCALL, nullptr},
     {"_frozen_about", frozen_about, METH_O, nullptr},

@@ -234,9 +234,12 @@ class Walk {
       e.number = int64_t(g_.facts.size());
       g_.reachable.insert(t.impl());
     }
-    if (g_.entries.back().kind == Kind::Input)
-      g_.entries.back().version = uint32_t(g_.facts.size());
+    const auto self = uint32_t(g_.entries.size() - 1);
+    if (g_.entries[self].kind == Kind::Input) g_.entries[self].version = uint32_t(g_.facts.size());
     g_.facts.push_back(jit::facts_of(t));
+    PyObject* dict = reinterpret_cast<TensorObject*>(o)->dict;
+    g_.entries[self].attributes = dict && PyDict_GET_SIZE(dict) > 0 && !seen_.contains(dict);
+    if (g_.entries[self].attributes) attributes(self, dict);
   }
 
   void function(PyObject* o) {
@@ -490,21 +493,29 @@ class Check {
       if (other.is_same(t)) return fail("two arguments are the same tensor");
     }
     inputs_.push_back(t);
-    return true;
+    return tensor_attributes(o, e);
+  }
+  bool tensor_attributes(PyObject* o, const GuardEntry& e) {
+    PyObject* dict = reinterpret_cast<TensorObject*>(o)->dict;
+    if (e.attributes) return visit(dict);
+    return e.kind != Kind::Input || !dict || PyDict_GET_SIZE(dict) == 0 ||
+           fail("a tensor that has attributes now");
   }
   bool state(PyObject* o, const GuardEntry& e) {
     if (!is_tensor(o)) return fail("it was a tensor");
     const Tensor& t = unwrap(o);
-    if (t.impl() == e.address) return true;
+    if (t.impl() == e.address) return tensor_attributes(o, e);
     if (e.uses) return fail("another tensor");
     const auto& facts = g_.facts[size_t(e.number)];
     return expect(t.sizes() == facts.sizes && t.dtype() == facts.dtype,
-                  "a tensor of another shape or dtype");
+                  "a tensor of another shape or dtype") &&
+           tensor_attributes(o, e);
   }
   bool container(PyObject* o, const GuardEntry& e) {
     if (Py_TYPE(o) != e.address) return fail("another type");
     if (is_container(o)) {
-      if (size_of(o) != e.number) return fail(concat(int64_t(size_of(o)), " items, were ", e.number));
+      if (size_of(o) != e.number)
+        return fail(concat(int64_t(size_of(o)), " items, were ", e.number));
       if (e.number == 0) return true;
       if (e.value) return items(o, e.value.get());
       return each_item(o, nullptr, [&](PyObject*, PyObject* item) { return visit(item); });
@@ -527,7 +538,7 @@ class Check {
       }
       const GuardEntry& e = g_.entries[at_];
       const bool known = (e.kind == Kind::Same && value == e.address) ||
-                         (e.kind == Kind::State && is_tensor(value) &&
+                         (e.kind == Kind::State && !e.attributes && is_tensor(value) &&
                           unwrap(value).impl() == e.address);
       if (known)
         ++at_;

@@ -48,8 +48,9 @@ struct GuardEntry {
   bool uses = false;  // State: the recording uses it
   // Float: nothing but tensors can depend on it, so it may become an input of the program.
   bool may_vary = false;
-  int slot = -1;         // Float: which of the numbers that may change
-  uint32_t version = 0;  // of a class; of an Input, which of the facts
+  bool attributes = false;  // a tensor that has some: they follow
+  int slot = -1;            // Float: which of the numbers that may change
+  uint32_t version = 0;     // of a class; of an Input, which of the facts
   const void* address = nullptr;
   union {
     int64_t number = 0;  // how many items; of a State, which of the facts

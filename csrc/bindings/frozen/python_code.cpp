@@ -65,10 +65,17 @@ std::string impurity(PyObject* callable) {
     static constexpr const char* clocks[] = {
         "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "sleep"};
     if (module == "builtins" && among(name, builtins)) return concat(name, "()");
+    static constexpr const char* system[] = {"system", "fork", "write", "kill", "urandom"};
     if (module == "time" && among(name, clocks)) return concat("time.", name, "()");
+    if (module == "posix" && among(name, system)) return concat("os.", name, "()");
+    if (module == "_thread" && name.starts_with("start_")) return "a thread";
     return {};
   }
+  static constexpr const char* days[] = {"now", "today", "utcnow"};
+  if (PyType_Check(self) && among(name, days)) return concat("a clock's ", name, "()");
   const std::string_view type = Py_TYPE(self)->tp_name;
+  if (type.starts_with("numpy.random")) return "a random number of NumPy's";
+  if (name == "put" && type.ends_with("Queue")) return "work for another thread";
   if (name == "write" && type.ends_with("IOWrapper")) return "writing to a file";
   static constexpr const char* draws[] = {"random", "getrandbits"};
   if (type.ends_with("Random") && among(name, draws)) return "a random number of Python's";

@@ -63,8 +63,11 @@ PyObject* defer(PyObject*, PyObject* const* args, Py_ssize_t n) {
                                static_cast<long long>(settings.least_elements),
                                settings.wait_for_code ? Py_True : Py_False);
     set_mode(kDefer, on);
+    struct Restored {  // also where what waits cannot be run
+      deferred::Settings &settings, then;
+      ~Restored() { settings = then; }
+    } const restored{settings, {least, wait}};
     if (!on) deferred::flush("the compiled function returns");
-    settings = {least, wait};
     return Py_NewRef(before.get());
   });
 }

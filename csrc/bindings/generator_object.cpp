@@ -1,5 +1,6 @@
 // generator_object.cpp: rushlight.Generator, the default generator and the functions that seed it.
 #include "bindings/handle.h"
+#include "jit/recorder.h"
 
 #include <cstring>
 
@@ -14,7 +15,10 @@ PyTypeObject* GeneratorType;
 PyObject* g_default;
 
 GeneratorObject* object_of(PyObject* o) { return reinterpret_cast<GeneratorObject*>(o); }
-Generator& generator_of(PyObject* o) { return *object_of(o)->generator; }
+Generator& generator_of(PyObject* o) {
+  jit::end_recording("a generator that is asked or seeded");
+  return *object_of(o)->generator;
+}
 
 PyObject* make_object(PyTypeObject* type, std::shared_ptr<Generator> generator, Device device) {
   PyObject* o = type->tp_alloc(type, 0);
@@ -180,7 +184,7 @@ PyObject* default_initial_seed(PyObject*, PyObject*) { return initial_seed(g_def
 PyObject* get_rng_state(PyObject*, PyObject*) { return get_state(g_default, nullptr); }
 PyObject* set_rng_state(PyObject*, PyObject* o) {
   return guarded([&] {
-    set_state(default_generator(), o);
+    set_state(generator_of(g_default), o);
     return Py_NewRef(Py_None);
   });
 }
@@ -202,7 +206,7 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool is_generator(PyObject* o) { return PyObject_TypeCheck(o, GeneratorType); }
-Generator* as_generator(PyObject* o) { return &generator_of(o); }
+Generator* as_generator(PyObject* o) { return object_of(o)->generator.get(); }
 
 bool init_generator(PyObject* module) {
   GeneratorType = add_type(module, &spec);

@@ -23,8 +23,8 @@ NB_MODULE(_C, m) {
       init_profiler,      init_deferred,     init_sample_seeder,
       init_shared_memory, init_packed_bytes, init_borrowed_values,
       init_cuda,          init_interrupt,    init_jit,
-      init_distributed,   init_custom_ops,   init_dispatch_modes,
-      init_extension_api, init_table};  // the table last: it lists the names
+      init_frozen,        init_distributed,  init_custom_ops,
+      init_dispatch_modes, init_extension_api, init_table};  // the table last: it lists the names
   for (const auto init : inits) {
     if (!init(m.ptr())) throw nb::python_error();
   }

@@ -8,6 +8,8 @@
 #include "bindings/handle.h"
 #include "core/modes.h"
 #include "cuda/runtime/capture.h"
+#include "jit/recorder.h"
+#include "ops/gradients_ops.h"
 #include "ops/ops.h"
 #include "ops/optim/optimizer_rules.h"
 
@@ -80,12 +82,13 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
     states.reserve(size_t(n) * state_names.size());
     Handle missing;
     int64_t elements = 0;
+    const bool recorded = jit::recorder_here() != nullptr;
     const bool capturing = cuda::any_capture() && cuda::is_capturing_on(Device{DeviceType::CUDA});
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* p = PySequence_Fast_GET_ITEM(list.get(), i);
       check(is_tensor(p), ErrorKind::Type, kName, "parameter ", int64_t(i), " is not a tensor but ",
             type_name(p));
-      Tensor grad = grad_of(unwrap(p));
+      Tensor grad = recorded ? _read_grad(unwrap(p)) : grad_of(unwrap(p));
       if (!grad.defined()) continue;
       if (!scalar_names.empty() || !state_names.empty()) {
         PyObject* state = PyDict_GetItemWithError(a[2], p);
@@ -111,7 +114,12 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
     const Options options(a[5]);
     if (params.empty()) return Py_NewRef(Py_None);
     const std::string_view rule = text_of(a[0]);
+    if (recorded && !options.on_device.empty()) jit::end_recording("a learning rate on a GPU");
     const auto run = [&] {
+      if (recorded && options.on_device.empty()) {
+        optimizer_step(rule, params, grads, scalars, states, options.numbers);
+        return;
+      }
       optimizer_step_with(rule, params, grads, scalars, states, options.numbers, options.on_device);
     };
     if (elements >= kReleaseGil) {
@@ -127,12 +135,17 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
 // _drop_grads(params): sets every .grad to None.
 PyObject* drop_grads(PyObject*, PyObject* params) {
   return guarded([&] {
+    const bool recorded = jit::recorder_here() != nullptr;
     const Handle list = Handle::steal(PySequence_Fast(params, "params must be a sequence"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list.get()); ++i) {
       PyObject* p = PySequence_Fast_GET_ITEM(list.get(), i);
       check(is_tensor(p), ErrorKind::Type, "zero_grad", "parameter ", int64_t(i),
             " is not a tensor but ", type_name(p));
-      if (grad_meta_or_null(unwrap(p))) exchange_grad(unwrap(p), {});
+      if (!grad_meta_or_null(unwrap(p))) continue;
+      if (recorded)
+        _put_grad(unwrap(p), {});
+      else
+        exchange_grad(unwrap(p), {});
     }
     return Py_NewRef(Py_None);
   });

@@ -100,6 +100,7 @@ bool init_source(PyObject* module);
 bool init_profiler(PyObject* module);
 bool init_deferred(PyObject* module);
 bool init_jit(PyObject* module);
+bool init_frozen(PyObject* module);
 bool init_cuda(PyObject* module);
 bool init_table(PyObject* module);
 

@@ -76,9 +76,12 @@ struct Queues {
   Mutex mutex{LockRank::PendingResults};
   std::vector<Queue*> all;
 };
+// Threads may end after static objects are gone, so it is never freed.
+constinit std::atomic<Queues*> g_queues{nullptr};
 Queues& queues() {
-  static auto* q = new Queues;  // threads may end after static objects are gone
-  return *q;
+  static const bool made = (g_queues.store(new Queues), true);
+  (void)made;
+  return *g_queues.load(std::memory_order_relaxed);
 }
 
 // A group of steps, by their numbers in the queue.
@@ -137,14 +140,25 @@ class Queue {
   bool running_ = false;
 };
 
-Queue& queue() {
+pthread_key_t queue_key() {
   static const pthread_key_t key = [] {  // thread-local memory of the linker's is scarce
     pthread_key_t made;
     pthread_key_create(&made, [](void* q) { delete static_cast<Queue*>(q); });
+    // A child process has the thread that forked, whoever of the others held the mutex.
+    pthread_atfork(nullptr, nullptr, [] {
+      auto* fresh = new Queues;
+      if (auto* own = static_cast<Queue*>(pthread_getspecific(queue_key())))
+        fresh->all.push_back(own);
+      g_queues.store(fresh);
+    });
     return made;
   }();
-  auto* known = static_cast<Queue*>(pthread_getspecific(key));
-  if (!known) pthread_setspecific(key, known = new Queue);
+  return key;
+}
+
+Queue& queue() {
+  auto* known = static_cast<Queue*>(pthread_getspecific(queue_key()));
+  if (!known) pthread_setspecific(queue_key(), known = new Queue);
   return *known;
 }
 
@@ -469,8 +483,9 @@ void compute_for_another(TensorImpl* form) {
     own->second.storage()->hide();
     form->storage.install(Ref<Storage>(own->second.storage()));
   }
-  // Not found: its owner has just computed it.
-  internal_assert(form->storage.load() != nullptr, "a pending result has no recipe");
+  // Not found: its owner has just computed it, or was not copied by a fork.
+  check(form->storage.load() != nullptr, ErrorKind::Runtime, "compile",
+        "a result was still to be computed by another thread when this process was forked");
 }
 
 const bool registered = [] {

@@ -91,6 +91,10 @@ struct Graph {
   std::vector<Instruction> body;
   Structure output;
   uint32_t num_values = 0;
+  // Of recordings (recorder.h), else empty: the line of each instruction, for messages, and of each
+  // value the sizes that it must have in every run.
+  std::vector<SourcePoint> lines;
+  std::vector<Dims> sizes;
 };
 
 // A copy of what a Value of no tensor holds.
@@ -104,7 +108,9 @@ bool takes(const ArgSpec& spec, const Argument& argument);
 RUSH_API bool may_be_called(const OpEntry& entry);
 
 // Checks all that the interpreter relies on, and works out the last uses. `method` is for messages.
-void verify(Graph& graph, const std::string& method, size_t num_state, size_t num_constants);
+// `any_op`: ops that Python cannot call may be called, for a graph that is no file's.
+void verify(Graph& graph, const std::string& method, size_t num_state, size_t num_constants,
+            bool any_op = false);
 
 inline constexpr int kMostNesting = 32;  // of structures
 

@@ -2,6 +2,8 @@
 
 #include <deque>
 
+#include "core/interrupt.h"
+#include "core/modes.h"
 #include "jit/mode_scope.h"
 #include "jit/print.h"
 #include "ops/framework/boxing.h"
@@ -27,9 +29,12 @@ class Run {
     }
     for (size_t i = 0; i < graph_.body.size(); ++i) {
       const Instruction& instruction = graph_.body[i];
+      if (i % 16 == 15) check_interrupt();
       try {
         execute(instruction);
       } catch (const Error& e) {
+        if (!graph_.lines.empty())
+          throw Error(e.kind(), concat(e.message(), " (replayed)", at_source(graph_.lines[i])));
         throw Error(e.kind(), concat(e.message(), "; in instruction ", i, " of the program's ",
                                      method_, ": ", shown(instruction)));
       }
@@ -98,10 +103,8 @@ class Run {
           } else if constexpr (std::is_same_v<T, Scalar>) {
             if (spec.kind == ArgKind::Scalar)
               v.set(x);
-            else if (number.dtype() == x.default_type()) [[likely]]
+            else
               v.borrow(number.impl());
-            else  // the default dtype has changed
-              v.own(wrap_number(x));
           } else if constexpr (std::is_same_v<T, SizeInts>) {
             fill(v, x, spec);
           } else if constexpr (std::is_same_v<T, std::string>) {
@@ -139,13 +142,25 @@ class Run {
       if (v.tag() != Value::Tag::Tensor && !v.is_none()) [[unlikely]]
         fail(ErrorKind::Runtime, i.op->name, "a result of this program is a tensor, not so now");
       values_[*one] = v.is_none() ? Tensor() : v.take_tensor();
+      check_sizes(i, *one);
     } else if (const auto* list = std::get_if<std::vector<uint32_t>>(&result)) {
       check(v.tag() == Value::Tag::Tensors && v.tensors().size() == list->size(),
             ErrorKind::Runtime, i.op->name, "this program has the ", list->size(),
             " tensors that its example inputs gave, now there are ",
             v.tag() == Value::Tag::Tensors ? v.tensors().size() : 0);
-      for (size_t k = 0; k < list->size(); ++k) values_[(*list)[k]] = v.tensors()[k];
+      for (size_t k = 0; k < list->size(); ++k) {
+        values_[(*list)[k]] = v.tensors()[k];
+        check_sizes(i, (*list)[k]);
+      }
     }
+  }
+  // Python may have read the sizes, so a recording holds for these only.
+  void check_sizes(const Instruction& i, uint32_t value) const {
+    if (graph_.sizes.empty() || !values_[value].defined()) return;
+    check(values_[value].sizes() == graph_.sizes[value], ErrorKind::Runtime, i.op->name,
+          "a result of a frozen function had shape ", graph_.sizes[value],
+          " when it was recorded and has ", values_[value].sizes(),
+          " now: sizes that depend on values cannot be frozen; compile it without mode=\"frozen\"");
   }
 
   IValue give(const Structure& s) const {

@@ -13,7 +13,7 @@ struct Tensors {
 };
 
 // What `graph`, which has passed verify, makes of these inputs. Gradients flow as in eager calls.
-IValue run(const Graph& graph, const std::string& method, const Tensors& tensors,
-           const std::vector<IValue>& inputs);
+RUSH_API IValue run(const Graph& graph, const std::string& method, const Tensors& tensors,
+                    const std::vector<IValue>& inputs);
 
 }  // namespace rush::jit

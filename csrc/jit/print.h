@@ -8,7 +8,7 @@
 namespace rush::jit {
 
 // "%7 = linear(%3, state.0, None)"
-std::string shown(const Instruction& instruction);
+RUSH_API std::string shown(const Instruction& instruction);
 // A method with the names of its parameters and buffers, one instruction per line.
 RUSH_API std::string shown(const Code& code, const std::string& method);
 

@@ -6,6 +6,7 @@
 
 #include "autograd/meta.h"
 #include "core/value_read.h"
+#include "jit/recorder.h"
 #include "ops/autocast/autocast.h"
 #include "ops/ops.h"
 
@@ -34,6 +35,7 @@ Tracer* tracer_here() {
 
 void tell_tracer(const Tensor& t, const char* as) {
   if (Tracer* tracer = tracer_here()) tracer->value_read(t, as);
+  tell_recorder(as);
 }
 // As the library is loaded, so that no thread sees it change.
 [[maybe_unused]] const bool g_installed = (g_value_read = tell_tracer, true);
@@ -55,6 +57,7 @@ void check_not_tracing(const char* function, const char* why) {
   const Tracer* tracer = tracer_here();
   check(!tracer || tracer->inside_op(), ErrorKind::Runtime, function,
         "this cannot be traced: ", why);
+  end_recording(function);
 }
 
 Tracer::Tracer(Code code, std::span<const Tensor> state)

@@ -1,5 +1,7 @@
 """Names of PyTorch's tracer that programs touch. Nothing is traced: see rushlight.compiler."""
 
+import contextlib
+
 from rushlight._dynamo import config as config
 from rushlight._names.missing import names_missing_from
 from rushlight.compiler import (
@@ -10,6 +12,8 @@ from rushlight.compiler import (
     is_compiling,
     list_backends,
     reset,
+    set_stance,
+    substitute_in_graph,
 )
 
 __all__ = [
@@ -17,7 +21,10 @@ __all__ = [
     "assume_constant_result",
     "disable",
     "disallow_in_graph",
+    "dont_skip_tracing",
+    "error_on_graph_break",
     "explain",
+    "forbid_in_graph",
     "graph_break",
     "is_compiling",
     "list_backends",
@@ -25,9 +32,16 @@ __all__ = [
     "mark_static",
     "mark_static_address",
     "maybe_mark_dynamic",
+    "nonstrict_trace",
+    "optimize",
+    "optimize_assert",
+    "patch_dynamo_config",
     "register_backend",
     "reset",
     "run",
+    "set_stance",
+    "skip_frame",
+    "substitute_in_graph",
 ]
 
 
@@ -36,9 +50,7 @@ def disallow_in_graph(fn):
     return fn
 
 
-def run(fn=None):
-    """The function itself."""
-    return fn
+run = forbid_in_graph = nonstrict_trace = dont_skip_tracing = disallow_in_graph
 
 
 def optimize(backend="inductor", **_):
@@ -53,6 +65,28 @@ def optimize_assert(backend="inductor", **_):
 
 def graph_break(msg=""):
     """Does nothing: there are no graphs to break."""
+
+
+def skip_frame(msg=""):
+    """Does nothing."""
+
+
+class error_on_graph_break(contextlib.ContextDecorator):
+    """A with block or decorator that changes nothing; compile(fullgraph=True) is what raises."""
+
+    def __init__(self, error_on_graph_break=True):
+        self.error_on_graph_break = error_on_graph_break
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+def patch_dynamo_config(*args, **changes):
+    """A with block or decorator with other settings, which have no effect."""
+    return config.patch(*args, **changes)
 
 
 def mark_dynamic(t, index, **_):

@@ -1,5 +1,5 @@
-"""torch.compiler's names. compile() fuses ops while Python runs; nothing is traced, so there is
-nothing to be kept out of a graph, and nothing that this module is told changes results."""
+"""torch.compiler's names. compile() fuses ops while Python runs, and in mode="frozen" replays what
+Python did; nothing that this module is told changes results."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from rushlight.compiler._explain import stats as stats
 from rushlight.types import _F, Self
 
 __all__ = [
+    "AuditError",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
     "cudagraph_mark_step_begin",
     "disable",
     "explain",
+    "get_default_backend",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "nested_compile_region",
     "reset",
+    "set_default_backend",
     "set_stance",
     "stats",
     "substitute_in_graph",
@@ -36,8 +40,10 @@ __all__ = [
 
 
 def is_compiling() -> bool:
-    """Whether the code is traced by the compiler: never, Python runs as it is."""
-    return False
+    """Whether a call of a frozen function is being recorded; otherwise Python runs as it is."""
+    from rushlight import _C
+
+    return _C._frozen_is_recording()
 
 
 is_dynamo_compiling = is_exporting = is_compiling
@@ -52,7 +58,10 @@ def disable(
 def disable(
     fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None
 ) -> Callable[..., Any]:
-    """Runs a function op by op inside compiled ones; usable with and without parentheses."""
+    """Runs a function op by op inside compiled ones; usable with and without parentheses.
+
+    A frozen function that calls it is left to Python.
+    """
     if fn is None:
         return disable
     import functools
@@ -61,6 +70,7 @@ def disable(
 
     @functools.wraps(fn)
     def run_unfused(*args, **kwargs):
+        _C._frozen_end_recording(f"a function that is disabled ({reason or fn!r})")
         before = _C._defer(False, 0, False)
         try:
             return fn(*args, **kwargs)
@@ -78,6 +88,20 @@ def allow_in_graph(fn: _F) -> _F:
 def assume_constant_result(fn: _F) -> _F:
     """The function itself."""
     return fn
+
+
+def nested_compile_region(fn: _F) -> _F:
+    """The function itself: what is called often is recorded as often."""
+    return fn
+
+
+def get_default_backend() -> str:
+    """The backend of compile(); there is one."""
+    return "inductor"
+
+
+def set_default_backend(backend: str | Callable[..., Any]) -> None:
+    """Does nothing: compile() has one backend, whatever its name."""
 
 
 def substitute_in_graph(
@@ -158,4 +182,4 @@ def _non_strict_tracing_context(*args, **kwargs):
     yield
 
 
-__getattr__ = names_missing_from(__name__)
+__getattr__ = names_missing_from(__name__, {"AuditError": "rushlight.compiler._frozen"})

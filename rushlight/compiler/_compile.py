@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Generator
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, overload
 
 from rushlight import _C
 from rushlight.types import _F
 
 if TYPE_CHECKING:
+    from rushlight.compiler._frozen import Frozen
     from rushlight.nn.modules.module import Module
 
 
-# Modes of PyTorch's that choose between kinds of compiled code; here there is one.
-MODES = (
-    "default",
-    "reduce-overhead",
-    "max-autotune",
-    "max-autotune-no-cudagraphs",
-    "lite",
-)
+log = logging.getLogger("rushlight.compiler")
+DEBUG = logging.DEBUG
+
+# Ours, and PyTorch's: those that cut the overhead of single ops mean the frozen one here.
+FROZEN_MODES = ("frozen", "reduce-overhead", "max-autotune")
+MODES = ("default", *FROZEN_MODES, "max-autotune-no-cudagraphs", "lite")
 LEAST_ELEMENTS = 4096  # as deferred::Settings has it
 
 
 class Options:
     """What of compile's arguments matters when the function runs."""
 
-    def __init__(self, given: dict[str, Any] | None = None, fuse: bool = True) -> None:
+    def __init__(
+        self,
+        given: dict[str, Any] | None = None,
+        fuse: bool = True,
+        frozen: Frozen | None = None,
+    ) -> None:
         given = given or {}
-        self.fuse = fuse
+        self.fuse, self.frozen = fuse, frozen
         self.least_elements = int(given.get("least_elements", LEAST_ELEMENTS))
         self.wait_for_code = bool(given.get("wait_for_code", False))
         if self.least_elements < 0:
@@ -94,14 +100,18 @@ def compile(
         )  # fmt: skip
     if not callable(model):
         raise _C.ArgumentTypeError(f"compile: expected a callable, got {type(model).__name__}")
-    if mode == "frozen":
-        raise NotImplementedError("compile: mode='frozen' is not there yet; leave it out")
     if mode is not None and mode not in MODES:
         raise _C.ArgumentError(f"compile: mode must be one of {', '.join(MODES)}, got {mode!r}")
     if disable:
         return model
     # A backend of the user's own would get a graph; there is none, so it is not called.
-    settings = Options(options, fuse=backend != "eager")
+    frozen = None
+    if mode in FROZEN_MODES and backend != "eager":
+        from rushlight.compiler._frozen import Frozen
+
+        called = name or getattr(model, "__qualname__", None) or type(model).__name__
+        frozen = Frozen(called, fullgraph)
+    settings = Options(options, fuse=backend != "eager", frozen=frozen)
     from rushlight.nn import Module
 
     if isinstance(model, Module):
@@ -112,9 +122,65 @@ def compile(
 
 
 def call_fused(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Calls the function; what is pending at its end is computed then."""
+    """Calls the function as compile was told to; what is pending at its end is computed then."""
     if not options.fuse or Stance.eager:
         return function(*args, **kwargs)
+    if options.frozen is None:
+        return _fused(options, function, args, kwargs)
+    run = functools.partial(_fused, options)
+    return options.frozen.call(run, function, args, kwargs)
+
+
+def _fused(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    result = _fused_once(options, function, args, kwargs)
+    # The body of a generator runs when it is asked for items.
+    if type(result) is GeneratorType and _is_generator_function(function):
+        return _fused_items(options, result)
+    return result
+
+
+def _is_generator_function(function: Callable[..., Any]) -> bool:
+    from inspect import isgeneratorfunction, unwrap
+
+    function = unwrap(function)
+    return isgeneratorfunction(getattr(function, "forward", function))
+
+
+def _fused_items(options: Options, items: Any) -> Generator[Any, Any, Any]:
+    resume, given = items.send, None
+    while True:
+        try:
+            item = _fused_once(options, resume, (given,), {})
+        except StopIteration as end:
+            return end.value
+        try:
+            resume, given = items.send, (yield item)
+        except GeneratorExit:
+            items.close()
+            raise
+        except BaseException as error:
+            resume, given = items.throw, error
+
+
+def _fused_once(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    if log.isEnabledFor(DEBUG):
+        return _told(options, function, args, kwargs)
+    return _deferring(options, function, args, kwargs)
+
+
+def _told(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The same, and the log is told what ended each pass over memory."""
+    from rushlight.compiler._explain import flush_text
+
+    call = functools.partial(_deferring, options, function, args, kwargs)
+    result, flushes = _C._deferred_report(call)
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    for flush in flushes:
+        log.debug("%s: %s", name, flush_text(flush))
+    return result
+
+
+def _deferring(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     before = _C._defer(True, options.least_elements, options.wait_for_code)
     try:
         return function(*args, **kwargs)
@@ -128,6 +194,7 @@ def compiled_function(function: Callable[..., Any], options: Options) -> Callabl
         return call_fused(options, function, args, kwargs)
 
     run_fused._torchdynamo_orig_callable = function  # type: ignore[attr-defined]
+    run_fused._options = options  # type: ignore[attr-defined]
     return run_fused
 
 
@@ -138,8 +205,8 @@ class CompiledForward:
         self.module, self.options = module, options
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        forward = type(self.module).forward
-        return call_fused(self.options, forward, (self.module, *args), kwargs)
+        forward = functools.partial(type(self.module).forward, self.module)
+        return call_fused(self.options, forward, args, kwargs)
 
 
 def compile_in_place(

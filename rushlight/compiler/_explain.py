@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from rushlight import _C
 from rushlight.compiler._compile import Options, call_fused
 
 COUNTERS = ("deferred", "dropped", "passes", "fused", "unfused", "flushes")
+FROZEN_COUNTERS = ("recorded", "replayed", "audited", "python")
 
 
 def _counted(n, what):
@@ -68,6 +70,7 @@ class Explanation:
 
     result: Any = field(repr=False)
     flushes: list[Flush]
+    frozen: list[str] = field(default_factory=list)  # of a frozen function: what there is of it
 
     @property
     def passes(self) -> list[Pass]:
@@ -77,6 +80,7 @@ class Explanation:
         return "\n".join(self._lines())
 
     def _lines(self):
+        yield from self.frozen
         fused = [p for p in self.passes if p.fused]
         alone = sum(len(p.steps) for p in self.passes if not p.fused)
         dropped = sum(len(f.dropped) for f in self.flushes)
@@ -117,6 +121,16 @@ def _flush(raw):
     return Flush(why, place, passes, [_step(s) for s in dropped])
 
 
+def flush_text(raw: tuple[Any, ...]) -> str:
+    """One line about a flush, as the core has it: for the log."""
+    flush = _flush(raw)
+    fused = [p for p in flush.passes if p.fused]
+    return (
+        f"{_counted(sum(len(p.steps) for p in fused), 'op')} in {_counted(len(fused), 'pass')} "
+        f"ran because {flush.why} ({flush.place})"
+    )
+
+
 def explain(
     fn: Callable[..., Any], *, options: dict[str, Any] | None = None
 ) -> Callable[..., Explanation]:
@@ -128,10 +142,14 @@ def explain(
     if not callable(fn):
         raise _C.ArgumentTypeError(f"explain: expected a callable, got {type(fn).__name__}")
     settings = getattr(fn, "_options", None) or Options(options)
+    frozen = settings.frozen
+
+    def call(args, kwargs):
+        return fn(*args, **kwargs) if frozen else call_fused(settings, fn, args, kwargs)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        result, flushes = _C._deferred_report(lambda: call_fused(settings, fn, args, kwargs))
-        return Explanation(result, [_flush(f) for f in flushes])
+        result, flushes = _C._deferred_report(lambda: call(args, kwargs))
+        return Explanation(result, [_flush(f) for f in flushes], frozen.lines() if frozen else [])
 
     return run
 
@@ -143,12 +161,17 @@ def stats() -> dict[str, int]:
     """Counts since the start or reset(), of this thread.
 
     ``deferred`` ops, of which ``dropped`` were never computed, ``fused`` ran in ``passes``, and
-    ``unfused`` ran one by one; ``flushes`` is how often what waited had to run.
+    ``unfused`` ran one by one; ``flushes`` is how often what waited had to run. Of frozen
+    functions, in all threads: calls ``recorded``, ``replayed``, ``audited``, left to ``python``.
     """
     now = dict(zip(COUNTERS, _C._deferred_counters(), strict=True))
-    return {name: now[name] - _since[name] for name in COUNTERS}
+    frozen = sys.modules.get("rushlight.compiler._frozen")
+    told = {name: now[name] - _since[name] for name in COUNTERS}
+    return told | (frozen.counts() if frozen else dict.fromkeys(FROZEN_COUNTERS, 0))
 
 
 def reset() -> None:
-    """Starts the counts of stats() anew."""
+    """Starts the counts of stats() anew, and drops what frozen functions have recorded."""
     _since.update(zip(COUNTERS, _C._deferred_counters(), strict=True))
+    if "rushlight.compiler._frozen" in sys.modules:
+        sys.modules["rushlight.compiler._frozen"].forget()

@@ -430,7 +430,6 @@ class TestArguments:
             ({"mode": "fast"}, ValueError),
             ({"options": {"least_elements": -1}}, ValueError),
             ({"mode": "default", "options": {}}, RuntimeError),
-            ({"mode": "frozen"}, NotImplementedError),
         ]:
             with pytest.raises(error):
                 rl.compile(lambda: 1, **bad)
@@ -482,9 +481,23 @@ def test_memory_that_cannot_be_had_is_told_and_forgotten():
 
 def test_the_guide_runs(capsys):
     page = Path(__file__).parents[2] / "docs" / "compile.md"
-    (block,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
-    exec(compile(block, str(page), "exec"), {"__name__": "guide"})
-    assert "6 ops in 1 pass" in capsys.readouterr().out
+    names = {"__name__": "guide"}
+    for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S):
+        exec(compile(block, str(page), "exec"), names)
+    out = capsys.readouterr().out
+    assert "6 ops in 1 pass" in out and "frozen: 1 recording" in out
+
+
+def test_what_cannot_be_run_at_the_end_leaves_the_settings_of_before():
+    def settings():
+        now = rl._C._defer(False, 0, False)
+        rl._C._defer(*now)
+        return now
+
+    before = settings()
+    with pytest.raises(MemoryError):
+        rl.compile(lambda x: x.expand(1 << 38) * 2, options={"least_elements": 7})(rl.ones(1))
+    assert settings() == before
 
 
 def test_numpy_still_sees_the_same_memory():

@@ -12,7 +12,9 @@
 #include "bindings/handle.h"
 #include "core/futex.h"
 #include "core/interrupt.h"
+#include "jit/recorder.h"
 #include "jit/tracer.h"
+#include "ops/gradients_ops.h"
 #include "ops/ops.h"
 #include "ops/vmap/vmap.h"
 
@@ -120,8 +122,12 @@ void run_backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& g
   for (const Tensor& t : roots)
     check(!t.defined() || !t.is_batched(), ErrorKind::Runtime, "backward",
           "backward() is not supported inside vmap; use func.grad or func.vjp");
+  const bool recorded = jit::recorder_here() != nullptr;
   const ReleaseGilForGraph guard;  // hooks take the GIL for themselves
-  rush::backward(roots, grads, options, inputs);
+  if (recorded)
+    _run_backward(roots, grads, inputs, options.retain_graph, options.create_graph);
+  else
+    rush::backward(roots, grads, options, inputs);
 }
 
 // _backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
@@ -155,9 +161,12 @@ PyObject* grad_(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
     check(!inputs.empty(), ErrorKind::Runtime, "grad", "'inputs' is empty");
     const auto grads = gradients_argument("grad", "grad_outputs", a[2], roots.size());
     std::vector<Tensor> found;
+    const bool recorded = jit::recorder_here() != nullptr && !for_each_sample;
     {
       const ReleaseGilForGraph guard;
-      found = batched_grad(roots, grads, inputs, options, for_each_sample);
+      found = recorded ? _run_grad(roots, grads, inputs, options.retain_graph, options.create_graph,
+                                   options.allow_unused)
+                       : batched_grad(roots, grads, inputs, options, for_each_sample);
     }
     Handle result = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
     for (size_t i = 0; i < found.size(); ++i) {
@@ -196,6 +205,20 @@ PyMethodDef functions[] = {
 
 const GradMeta* meta_of(PyObject* o) { return grad_meta_or_null(unwrap(o)); }
 
+// These are ops only where a frozen function is recorded.
+void want_grad(const Tensor& t, bool on) {
+  if (jit::recorder_here())
+    _want_grad(t, on);
+  else
+    set_requires_grad(innermost(t), on);
+}
+void put_grad(const Tensor& t, const Tensor& grad) {
+  if (jit::recorder_here())
+    _put_grad(t, grad);
+  else
+    exchange_grad(t, grad);
+}
+
 }  // namespace
 
 PyObject* get_requires_grad(PyObject* o, void*) {
@@ -204,7 +227,7 @@ PyObject* get_requires_grad(PyObject* o, void*) {
 int set_requires_grad_(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     check(value, ErrorKind::Type, "requires_grad", "cannot be deleted");
-    set_requires_grad(innermost(unwrap(o)), truth(value));
+    want_grad(unwrap(o), truth(value));
     return 0;
   });
 }
@@ -226,7 +249,7 @@ namespace {
 PyObject* get_grad(PyObject* o, void*) {
   return guarded([&] {
     const Tensor& t = unwrap(o);
-    Tensor grad = grad_of(t);
+    Tensor grad = jit::recorder_here() ? _read_grad(t) : grad_of(t);
     if (!grad.defined() && is_tracked(t) && !retains_grad(t) && !is_leaf(t)) warn_no_leaf();
     return wrap(std::move(grad));
   });
@@ -235,7 +258,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     const Tensor& t = unwrap(o);
     if (!value || value == Py_None) {
-      if (meta_of(o)) exchange_grad(t, {});
+      if (meta_of(o)) put_grad(t, {});
       return 0;
     }
     check(is_tensor(value), ErrorKind::Type, "grad", "expected a tensor or None, not ",
@@ -248,13 +271,14 @@ int set_grad(PyObject* o, PyObject* value, void*) {
           ", the gradient ", g.dtype());
     check(g.device() == t.device(), ErrorKind::Device, "grad", "the tensor is on ", t.device(),
           ", the gradient on ", g.device());
-    exchange_grad(t, g);
+    put_grad(t, g);
     return 0;
   });
 }
 
 PyObject* get_grad_fn(PyObject* o, void*) {
   return guarded([&] {
+    jit::end_recording("a look at grad_fn");
     const Ref<Node> node = grad_fn(innermost(unwrap(o)));
     if (node) track_tensor(o);  // hooks on the node may lead back to the tensor
     return wrap_node(node);
@@ -315,8 +339,7 @@ PyObject* tensor_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n
     constexpr const char* names[] = {"requires_grad"};
     PyObject* on;
     parse_arguments({"requires_grad_", names, 1, 0}, args, n, kwnames, &on);
-    set_requires_grad(innermost(unwrap(o)),
-                      bool_argument("requires_grad_", "requires_grad", on, true));
+    want_grad(unwrap(o), bool_argument("requires_grad_", "requires_grad", on, true));
     return Py_NewRef(o);
   });
 }
@@ -338,6 +361,7 @@ PyObject* tensor_retain_grad(PyObject* o, PyObject*) {
     const Tensor& t = unwrap(o);
     check(requires_grad(t), ErrorKind::Runtime, "retain_grad",
           "the tensor does not require a gradient");
+    jit::end_recording("retain_grad()");
     retain_grad(t);
     return Py_NewRef(Py_None);
   });
@@ -355,6 +379,7 @@ PyObject* tensor_register_hook(PyObject* o, PyObject* const* args, Py_ssize_t n,
                                PyObject* kwnames) {
   return guarded([&] {
     PyObject* hook = hook_argument("register_hook", args, n, kwnames);
+    jit::end_recording("a hook that is registered inside the function");
     const Tensor& t = unwrap(o);
     check(requires_grad(t), ErrorKind::Runtime, "register_hook",
           "the tensor does not require a gradient, so no hook would ever be called");
@@ -369,6 +394,7 @@ PyObject* tensor_register_accumulation_hook(PyObject* o, PyObject* const* args, 
   constexpr const char* name = "register_post_accumulate_grad_hook";
   return guarded([&] {
     PyObject* hook = hook_argument(name, args, n, kwnames);
+    jit::end_recording("a hook that is registered inside the function");
     const Tensor& t = unwrap(o);
     check(requires_grad(t), ErrorKind::Runtime, name,
           "the tensor does not require a gradient, so no hook would ever be called");

@@ -279,6 +279,8 @@ bool has_own_torch_function(PyTypeObject* type) {
 
 }  // namespace
 
+bool in_torch_function_mode() { return in_mode(); }
+
 int note_subclass(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (PyObject_HasAttrString(object, "__torch_dispatch__")) {

@@ -13,6 +13,8 @@ namespace rush::py {
 
 extern bool g_overrides_exist;
 
+// Is a TorchFunctionMode entered in this thread?
+bool in_torch_function_mode();
 // Looks whether a new subclass takes part. -1 with an exception set on failure.
 int note_subclass(PyTypeObject* type);
 // The result of an override; null when no argument has one. Throws PythonError.

@@ -23,6 +23,7 @@
 #include "cuda/runtime/settings.h"
 #include "cuda/runtime/stream.h"
 #include "cuda/vendor/cufft.h"
+#include "jit/recorder.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -86,7 +87,10 @@ nb::object pin(nb::handle o) {
 // A stream travels to Python as (device, id): it lives as long as the process.
 using StreamKey = std::pair<int, int64_t>;
 StreamKey key_of(const Stream* s) { return {s->device, s->id}; }
-Stream* stream_of(const StreamKey& key) { return stream_by_id(key.first, key.second); }
+Stream* stream_of(const StreamKey& key) {
+  jit::end_recording("work with CUDA streams or events");
+  return stream_by_id(key.first, key.second);
+}
 
 void add_devices(nb::module_& m) {
   m.def("device_count", device_count);

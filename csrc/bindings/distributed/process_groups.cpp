@@ -9,6 +9,7 @@
 #include "distributed/pmi_server.h"
 #include "distributed/process_group.h"
 #include "distributed/threads/thread_engine.h"
+#include "jit/recorder.h"
 
 namespace rush::py {
 namespace {
@@ -51,6 +52,7 @@ std::shared_ptr<Work> collective(ProcessGroup& group, int kind, nb::handle input
                                  std::vector<int64_t> input_counts,
                                  std::vector<int64_t> output_counts, nb::handle timeout,
                                  bool async) {
+  jit::end_recording("a collective of several processes");
   Operation op;
   op.kind = Collective(kind);
   op.reduce = ReduceOp(reduce);

@@ -2,6 +2,7 @@
 #include "bindings/tensor/literal.h"
 
 #include "autograd/meta.h"
+#include "jit/recorder.h"
 
 namespace rush::py {
 namespace {
@@ -79,6 +80,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     geometry->shape[i] = t.sizes()[i];
     geometry->strides[i] = t.strides()[i] * t.element_size();
   }
+  jit::end_recording("a tensor's memory in other hands");
   t.storage()->expose();
   view->buf = t.data();
   view->obj = Py_NewRef(self);

@@ -10,6 +10,7 @@
 #include "autograd/meta.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/foreign.h"
+#include "jit/recorder.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -119,6 +120,7 @@ M* fill_export(Export<M>* e, const Tensor& t) {
   for (uint32_t i = 0; i < e->sizes.size(); ++i) {
     if (e->sizes[i] < 2) e->strides[i] = 1;
   }
+  jit::end_recording("a tensor's memory in other hands");
   t.storage()->expose();
   e->managed.context = e;
   e->managed.deleter = delete_export<M>;

@@ -9,6 +9,7 @@
 #include "ops/ops.h"
 
 #include "autograd/meta.h"
+#include "jit/recorder.h"
 
 namespace rush::py {
 namespace {
@@ -136,6 +137,7 @@ int memory_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   int64_t last = 0;
   for (int64_t i = 0; i < t.dim(); ++i) last += (t.sizes()[i] - 1) * t.strides()[i];
   const int64_t bytes = t.numel() == 0 ? 0 : (last + 1) * t.element_size();
+  jit::end_recording("a tensor's memory in other hands");
   t.storage()->expose();
   return PyBuffer_FillInfo(view, self, t.data(), bytes, t.storage()->read_only(), flags);
 }

@@ -5,7 +5,9 @@
 #include "autograd/meta.h"
 #include "core/interrupt.h"
 #include "core/value_read.h"
+#include "jit/recorder.h"
 #include "ops/framework/fits.h"
+#include "ops/gradients_ops.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -34,9 +36,14 @@ Tensor from_literal(const char* function, PyObject* data, std::optional<DType> d
   const Literal literal = inspect_literal(function, data);
   const DType t = dtype.value_or(literal.dtype);
   if (device.is_meta()) return make_tensor(literal.sizes, t, device);
-  const Tensor out = make_tensor(literal.sizes, t);
+  Tensor out = make_tensor(literal.sizes, t);
   fill_literal(function, data, out);
-  return device.is_cpu() ? out : copied(out, t, device);
+  if (!device.is_cpu()) {
+    const ModeGuard unseen(kObserve, false);
+    out = copied(out, t, device);
+  }
+  jit::note_made(out);
+  return out;
 }
 
 // Python's own containers and numbers: nobody need ask them for memory.
@@ -69,7 +76,7 @@ Tensor fresh_tensor(const char* function, PyObject* data, std::optional<DType> d
 }
 
 PyObject* finish(const Tensor& t, bool requires_grad) {
-  if (requires_grad) set_requires_grad(t, true);
+  if (requires_grad) jit::recorder_here() ? void(_want_grad(t, true)) : set_requires_grad(t, true);
   return wrap(t);
 }
 
@@ -213,6 +220,7 @@ PyObject* scalar_tensor_(PyObject*, PyObject* const* args, Py_ssize_t n, PyObjec
     check_fill("scalar_tensor", t, s);
     const Device device = device_argument("scalar_tensor", a[3]).value_or(default_device());
     const Tensor out = scalar_tensor(s, t, device);
+    jit::note_made(out);
     return finish(out, bool_argument("scalar_tensor", "requires_grad", a[5], false));
   });
 }

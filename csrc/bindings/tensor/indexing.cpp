@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "autograd/meta.h"
+#include "jit/recorder.h"
 #include "ops/index/index_plan.h"
 #include "ops/ops.h"
 
@@ -122,6 +123,7 @@ class Steps {
     current_ = rush::unsqueeze(current_, dim_++);
     const Tensor index = make_tensor(Dims{value ? 1 : 0}, DType::Int64);
     if (value) index.data<int64_t>()[0] = 0;
+    jit::note_made(index);
     indices_.push_back(index);
     has_indices_ = true;
   }
@@ -239,6 +241,7 @@ Tensor index_from_sequence(PyObject* o) {
   const Tensor out =
       make_tensor(literal.sizes, literal.dtype == DType::Bool ? DType::Bool : DType::Int64);
   fill_literal("index", o, out);
+  jit::note_made(out);
   return out;
 }
 
@@ -405,7 +408,9 @@ void assign_number(const Steps& steps, const Scalar& value) {
   if (!steps.has_indices()) {
     rush::fill_(target, wrap_number(value));
   } else {
-    put_by(target, steps.indices(), scalar_tensor(value, target.dtype()));
+    const Tensor number = scalar_tensor(value, target.dtype());
+    jit::note_made(number);
+    put_by(target, steps.indices(), number);
   }
 }
 

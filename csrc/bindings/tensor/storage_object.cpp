@@ -2,6 +2,7 @@
 #include "bindings/data/processes.h"
 #include "bindings/handle.h"
 #include "core/device_memory.h"
+#include "jit/recorder.h"
 
 #include <cstring>
 
@@ -253,7 +254,10 @@ PyType_Spec spec = {"rushlight.UntypedStorage", sizeof(StorageObject), 0, Py_TPF
                     slots};
 
 PyObject* untyped_storage(PyObject* self, PyObject*) {
-  return guarded([&] { return wrap_storage(unwrap(self).storage()); });
+  return guarded([&] {
+    jit::end_recording("a tensor's storage in Python's hands");
+    return wrap_storage(unwrap(self).storage());
+  });
 }
 
 Dims ints_of(const char* what, PyObject* o) {

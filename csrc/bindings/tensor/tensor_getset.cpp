@@ -2,6 +2,7 @@
 #include "bindings/autograd/autograd.h"
 #include "bindings/call/dispatch.h"
 #include "bindings/handle.h"
+#include "jit/recorder.h"
 
 namespace rush::py {
 namespace {
@@ -30,6 +31,7 @@ PyObject* get_version(PyObject* o, void*) {
   return guarded([&] {
     check(!unwrap(o).impl()->has(TensorImpl::kInference), ErrorKind::Runtime, "_version",
           "tensors made under inference_mode() do not count their versions");
+    jit::end_recording("a look at _version");
     return PyLong_FromLong(long(unwrap(o).version()));
   });
 }

@@ -4,6 +4,7 @@
 #include "bindings/handle.h"
 #include "core/device_memory.h"
 #include "core/value_read.h"
+#include "jit/recorder.h"
 #include "ops/ops.h"
 
 namespace rush::py {
@@ -49,6 +50,7 @@ PyObject* storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(un
 PyObject* data_ptr(PyObject* o, PyObject*) {
   const Tensor& t = unwrap(o);
   if (t.is_meta() || t.is_batched() || t.numel() == 0) return PyLong_FromVoidPtr(nullptr);
+  jit::end_recording("a tensor's address in Python's hands");
   t.storage()->expose();
   return PyLong_FromVoidPtr(t.data());
 }

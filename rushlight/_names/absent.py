@@ -59,9 +59,14 @@ REASONS = {
         NOT_PLANNED,
     ),
     "float8": ("there are no tensors of 8-bit floats", "float16 and bfloat16 are", NOT_PLANNED),
+    "fx": (
+        "this part of fx is not there",
+        "tracers, graphs, interpreters and replaced patterns are",
+        NOT_PLANNED,
+    ),
     "graphs": (
-        "programs run eagerly and are not traced into graphs",
-        "overrides.TorchFunctionMode sees every call",
+        "programs are not traced below the functions that they call",
+        "use fx.symbolic_trace or jit.trace",
         NOT_PLANNED,
     ),
     "list of functions": (
@@ -164,7 +169,7 @@ AREAS = {
     "distributed.pipelining": "sharding",
     "distributed.tensor": "sharding",
     "export": "export",
-    "fx": "graphs",
+    "fx": "fx",
     "nested": "nested tensors",
     "onnx": "onnx",
     "package": "packages",
@@ -191,8 +196,7 @@ MODULES = frozenset(
     distributed.fsdp.wrap distributed.nn distributed.nn.functional distributed.optim
     distributed.pipelining distributed.rpc distributed.tensor distributed.tensor._utils
     distributed.tensor.experimental distributed.tensor.parallel distributed.tensor.parallel.style
-    distributed.tensor.placement_types export fx._symbolic_trace fx.experimental
-    fx.experimental.proxy_tensor fx.graph fx.graph_module fx.node fx.proxy mps mtia nested
+    distributed.tensor.placement_types export fx.experimental.proxy_tensor mps mtia nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package quantization sparse utils._python_dispatch
     utils.backend_registration utils.bottleneck utils.mobile_optimizer xpu""".split()

@@ -225,23 +225,7 @@ ROWS = (
         UnflattenedModule""",
         "default_decompositions dims draft_export export load register_dataclass save unflatten",
     ),
-    (
-        "fx",
-        "graphs",
-        "CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer",
-        "replace_pattern symbolic_trace",
-    ),
-    ("fx._symbolic_trace", "graphs", "ProxyableClassMeta", ""),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),
-    ("fx.graph", "graphs", "PythonCode", ""),
-    ("fx.node", "graphs", "Argument Target", ""),
-    (
-        "fx.proxy",
-        "graphs",
-        """Attribute GraphAppendingTracer MetaProxy ParameterProxy Scope ScopeContextManager
-        TraceError TracerBase""",
-        "",
-    ),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),
     ("jit", "graphs", "", "_get_trace_graph"),
     ("library", "opcheck", "", "opcheck"),
@@ -297,7 +281,6 @@ ROWS = (
 # Exceptions among the classes, for `except` clauses.
 ERRORS = {
     "distributed.checkpoint.CheckpointException": BaseException,
-    "fx.proxy.TraceError": ValueError,
     "onnx.OnnxExporterError": RuntimeError,
 }
 
@@ -348,11 +331,6 @@ ALIASES = (
         "Partial Placement Replicate Shard _StridedShard",
     ),
     ("distributed.tensor", "distributed._placements", "*"),
-    ("fx._symbolic_trace", "fx", "Tracer symbolic_trace wrap"),
-    ("fx.graph", "fx", "CodeGen Graph"),
-    ("fx.graph_module", "fx", "GraphModule"),
-    ("fx.node", "fx", "Node"),
-    ("fx.proxy", "fx", "Proxy"),
     ("onnx.utils", "onnx", "export is_in_onnx_export register_custom_op_symbolic"),
     ("quantization", "ao.quantization", "*"),
 )

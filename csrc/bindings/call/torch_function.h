@@ -11,7 +11,9 @@
 
 namespace rush::py {
 
-extern bool g_overrides_exist;
+// Nonzero when somebody may want to be asked: the lowest bit for classes and modes, which stay
+// known, the others count the symbolic traces (fx) that run.
+extern int g_overrides_exist;
 
 // Looks whether a new subclass takes part. -1 with an exception set on failure.
 int note_subclass(PyTypeObject* type);

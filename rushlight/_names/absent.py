@@ -53,9 +53,14 @@ REASONS = {
         NOT_PLANNED,
     ),
     "float8": ("there are no tensors of 8-bit floats", "float16 and bfloat16 are", NOT_PLANNED),
+    "fx": (
+        "this part of fx is not there",
+        "tracers, graphs, interpreters and replaced patterns are",
+        NOT_PLANNED,
+    ),
     "graphs": (
-        "programs run eagerly and are not traced into graphs",
-        "overrides.TorchFunctionMode sees every call",
+        "programs are not traced below the functions that they call",
+        "use fx.symbolic_trace or jit.trace",
         NOT_PLANNED,
     ),
     "list of functions": (
@@ -148,7 +153,7 @@ AREAS = {
     "distributed.pipelining": "sharding",
     "distributed.tensor": "sharding",
     "export": "export",
-    "fx": "graphs",
+    "fx": "fx",
     "nested": "nested tensors",
     "onnx": "onnx",
     "package": "packages",
@@ -171,8 +176,7 @@ MODULES = frozenset(
     distributed.elastic.multiprocessing.errors distributed.fsdp.api
     distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
     distributed.fsdp.wrap distributed.pipelining distributed.rpc distributed.tensor._utils
-    distributed.tensor.experimental export fx._symbolic_trace fx.experimental
-    fx.experimental.proxy_tensor fx.graph fx.graph_module fx.node fx.proxy mps mtia nested
+    distributed.tensor.experimental export fx.experimental.proxy_tensor mps mtia nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package quantization sparse utils.backend_registration
     utils.bottleneck utils.mobile_optimizer xpu""".split()

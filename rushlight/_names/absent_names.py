@@ -193,23 +193,7 @@ ROWS = (
         UnflattenedModule""",
         "default_decompositions dims draft_export export load register_dataclass save unflatten",
     ),
-    (
-        "fx",
-        "graphs",
-        "CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer",
-        "replace_pattern symbolic_trace",
-    ),
-    ("fx._symbolic_trace", "graphs", "ProxyableClassMeta", ""),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),
-    ("fx.graph", "graphs", "PythonCode", ""),
-    ("fx.node", "graphs", "Argument Target", ""),
-    (
-        "fx.proxy",
-        "graphs",
-        """Attribute GraphAppendingTracer MetaProxy ParameterProxy Scope ScopeContextManager
-        TraceError TracerBase""",
-        "",
-    ),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),
     ("jit", "graphs", "", "_get_trace_graph"),
     ("masked", "masked tensors", "MaskedTensor", "as_masked_tensor is_masked_tensor masked_tensor"),
@@ -257,7 +241,6 @@ ROWS = (
 # Exceptions among the classes, for `except` clauses.
 ERRORS = {
     "distributed.checkpoint.CheckpointException": BaseException,
-    "fx.proxy.TraceError": ValueError,
     "onnx.OnnxExporterError": RuntimeError,
 }
 
@@ -300,11 +283,6 @@ ALIASES = (
     ("distributed.fsdp.api", "distributed.fsdp", "*"),
     ("distributed.fsdp.fully_sharded_data_parallel", "distributed.fsdp", "*"),
     ("distributed.tensor.experimental", "distributed._one_process", "implicit_replication"),
-    ("fx._symbolic_trace", "fx", "Tracer symbolic_trace wrap"),
-    ("fx.graph", "fx", "CodeGen Graph"),
-    ("fx.graph_module", "fx", "GraphModule"),
-    ("fx.node", "fx", "Node"),
-    ("fx.proxy", "fx", "Proxy"),
     ("onnx.utils", "onnx", "export is_in_onnx_export register_custom_op_symbolic"),
     ("quantization", "ao.quantization", "*"),
 )

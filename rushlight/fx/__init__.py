@@ -1,31 +1,32 @@
-"""torch.fx's names. Programs are not traced into graphs: classes may be named and subclassed, wrap
-leaves functions as they are, and tracing raises."""
+"""Programs as graphs of calls, in Python: traced symbolically, looked at, changed, run.
+
+symbolic_trace makes a GraphModule of a module or function; its graph can be changed and its code
+written again. docs/fx.md is the guide."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from rushlight._names.missing import names_missing_from
+from rushlight.fx import graph, node, proxy
+from rushlight.fx import immutable_collections as immutable_collections
+from rushlight.fx import traceback as traceback
+from rushlight.fx._symbolic_trace import PH as PH
+from rushlight.fx._symbolic_trace import ProxyableClassMeta as ProxyableClassMeta
+from rushlight.fx._symbolic_trace import Tracer, symbolic_trace, wrap
+from rushlight.fx.graph import CodeGen as CodeGen
+from rushlight.fx.graph import Graph
+from rushlight.fx.graph_module import GraphModule
+from rushlight.fx.interpreter import Interpreter, Transformer
+from rushlight.fx.node import Node, has_side_effect, map_arg
+from rushlight.fx.proxy import Proxy
+from rushlight.fx.subgraph_rewriter import replace_pattern
 
-from rushlight._names.missing import fill
+# For typing.get_type_hints: these are defined after the modules whose annotations name them.
+for _module in (node, proxy, graph):
+    vars(_module).update(Graph=Graph, GraphModule=GraphModule, Tracer=Tracer)
 
-_T = TypeVar("_T")
+__all__ = [
+    "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer",
+    "has_side_effect", "map_arg", "replace_pattern", "symbolic_trace", "wrap",
+]  # fmt: skip
 
-__all__ = ["map_arg", "wrap"]
-
-
-def wrap(fn_or_name: _T) -> _T:
-    """The function itself (or its name): there is no tracer to hide it from."""
-    return fn_or_name
-
-
-def has_side_effect(fn: _T) -> _T:
-    """The function itself: no graph is pruned."""
-    return fn
-
-
-def map_arg(a: _T, fn: Callable[..., Any]) -> _T:
-    """a with fn called on every Node in it; there are none."""
-    return a
-
-
-fill(globals())
+__getattr__ = names_missing_from(__name__)

@@ -290,10 +290,31 @@ boxes = torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 2.1]])
 assert ops.batched_nms(boxes, torch.tensor([1.0, 2]), torch.tensor([0, 1]), 0.5).tolist() == [1, 0]
 image = v2.Compose([v2.RandomResizedCrop(16), v2.ToDtype(torch.float32, scale=True)])
 assert image(torch.randint(0, 255, (3, 32, 32), dtype=torch.uint8)).shape == (3, 16, 16)
+from torchvision.models.feature_extraction import create_feature_extractor
+features = create_feature_extractor(models.resnet18(), {"layer1": "low", "layer3": "high"})
+shapes = {name: tuple(x.shape) for name, x in features(torch.rand(1, 3, 64, 64)).items()}
+assert shapes == {"low": (1, 64, 16, 16), "high": (1, 256, 4, 4)}
 try:
     torchvision.io.read_file("nothing")
 except NotImplementedError as error:
     assert "torchvision" in str(error)
+"""
+    run(code, tmp_path)
+
+
+@installed("e3nn", "opt_einsum_fx")
+def test_e3nn(tmp_path):
+    code = """
+import torch
+from e3nn import o3
+product = o3.FullyConnectedTensorProduct("2x0e+1x1o", "1x0e+1x1o", "3x0e+2x1o")
+x, y, rotation = torch.randn(5, 5), torch.randn(5, 4), o3.rand_matrix()
+turned = [irreps.D_from_matrix(rotation).T
+          for irreps in (product.irreps_in1, product.irreps_in2, product.irreps_out)]
+found = product(x @ turned[0], y @ turned[1])
+assert torch.allclose(found, product(x, y) @ turned[2], atol=1e-5)
+found.sum().backward()
+assert o3.Linear("2x0e+3x1o", "4x0e+1x1o")(torch.randn(3, 11)).shape == (3, 7)
 """
     run(code, tmp_path)
 

@@ -1,11 +1,13 @@
 #include "bindings/call/torch_function.h"
 
+#include <algorithm>
+
 #include "bindings/call/dispatch_mode.h"
 #include "bindings/handle.h"
 
 namespace rush::py {
 
-bool g_overrides_exist = false;
+int g_overrides_exist = 0;
 
 namespace {
 
@@ -37,6 +39,19 @@ void note(std::vector<PyObject*>& found, PyObject* o, bool (*counts)(PyObject*) 
   auto at = found.begin();
   while (at != found.end() && !PyType_IsSubtype(Py_TYPE(o), Py_TYPE(*at))) ++at;
   found.insert(at, o);
+}
+
+// The same for an index, whose tuples and slices are looked into.
+void note_index(std::vector<PyObject*>& found, PyObject* o) {
+  note(found, o);
+  if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+    for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(o); ++j) {
+      note_index(found, PySequence_Fast_GET_ITEM(o, j));
+    }
+  } else if (PySlice_Check(o)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(o);
+    for (PyObject* part : {slice->start, slice->stop, slice->step}) note(found, part);
+  }
 }
 
 std::vector<PyObject*> find_overrides(const PythonCall& call,
@@ -231,7 +246,7 @@ PyObject* ask_overrides(PyObject*, PyObject* const* given, Py_ssize_t nargs) {
 PyObject* push_mode(PyObject*, PyObject* mode) {
   if (!t_modes) t_modes = new std::vector<PyObject*>;
   t_modes->push_back(Py_NewRef(mode));
-  g_overrides_exist = true;
+  g_overrides_exist |= 1;
   return Py_NewRef(Py_None);
 }
 PyObject* pop_mode(PyObject*, PyObject*) {
@@ -251,7 +266,17 @@ PyObject* modes_entered(PyObject*, PyObject*) {
   return list;
 }
 
+// _count_symbolic_traces(1) at the start of a trace by fx, (-1) at its end: meanwhile operators ask
+// objects of any class.
+PyObject* count_symbolic_traces(PyObject*, PyObject* change) {
+  const long by = PyLong_AsLong(change);
+  if (by == -1 && PyErr_Occurred()) return nullptr;
+  g_overrides_exist = std::max(g_overrides_exist & 1, g_overrides_exist + 2 * int(by));
+  return Py_NewRef(Py_None);
+}
+
 PyMethodDef functions[] = {
+    {"_count_symbolic_traces", count_symbolic_traces, METH_O, nullptr},
     {"_is_overridden", as_method(is_overridden), METH_FASTCALL, nullptr},
     {"_ask_overrides", as_method(ask_overrides), METH_FASTCALL, nullptr},
     {"_push_torch_function_mode", push_mode, METH_O, nullptr},
@@ -293,7 +318,7 @@ int note_subclass(PyTypeObject* type) {
   }
   PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__");
   if (!f) return -1;
-  if (f != g_disabled) g_overrides_exist = true;
+  if (f != g_disabled) g_overrides_exist |= 1;
   Py_DECREF(f);
   return 0;
 }
@@ -318,7 +343,7 @@ PyObject* operator_override(const char* method, PyObject* a, PyObject* b, PyObje
   std::vector<PyObject*> found;
   if (t_disabled == 0) {
     note(found, a);
-    if (b) note(found, b);
+    if (b) note_index(found, b);
     if (c) note(found, c);
   }
   std::vector<PyObject*> wrappers;

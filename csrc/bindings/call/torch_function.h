@@ -11,7 +11,9 @@
 
 namespace rush::py {
 
-extern bool g_overrides_exist;
+// Nonzero when somebody may want to be asked: the lowest bit for classes and modes, which stay
+// known, the others count the symbolic traces (fx) that run.
+extern int g_overrides_exist;
 
 // Is a TorchFunctionMode entered in this thread?
 bool in_torch_function_mode();

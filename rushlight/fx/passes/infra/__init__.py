@@ -1,0 +1,5 @@
+"""What passes are made of."""
+
+from rushlight._names.missing import names_missing_from
+
+__getattr__ = names_missing_from(__name__)

@@ -1,0 +1,5 @@
+"""Helpers of passes."""
+
+from rushlight._names.missing import names_missing_from
+
+__getattr__ = names_missing_from(__name__)

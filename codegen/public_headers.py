@@ -11,7 +11,8 @@ import re
 import shutil
 from pathlib import Path
 
-INCLUDE = re.compile(r'^(\s*#\s*include\s*")([^"]+)(")', re.M)
+# Also the file that core/tensor.h includes by the name of a macro.
+INCLUDE = re.compile(r'^(\s*#\s*(?:include|define RUSH_TENSOR_METHODS)\s*")([^"]+)(")', re.M)
 ROOT = "frontend/rushlight.h"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import emit_bindings
 import emit_folds
+import emit_frontend
 import emit_ops
 import emit_places
 import emit_pointwise
@@ -35,6 +36,7 @@ def outputs(tables) -> dict[str, str]:
     files.update(emit_pointwise.outputs(rows))
     files.update(emit_special.outputs(rows))
     files.update(emit_folds.outputs(rows))
+    files.update(emit_frontend.outputs(rows))
     files.update(emit_bindings.outputs(rows))
     files.update(emit_places.outputs(rows))
     files.update(emit_stubs.outputs(rows))

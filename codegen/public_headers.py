@@ -12,7 +12,8 @@ import re
 import shutil
 from pathlib import Path
 
-INCLUDE = re.compile(r'^(\s*#\s*include\s*")([^"]+)(")', re.M)
+# Also the file that core/tensor.h includes by the name of a macro.
+INCLUDE = re.compile(r'^(\s*#\s*(?:include|define RUSH_TENSOR_METHODS)\s*")([^"]+)(")', re.M)
 ROOTS = ("frontend/rushlight.h", "bindings/extension.h", "frontend/library.h")
 # Extensions that were written for PyTorch include its headers: each of these is extension.h. They
 # lie in a folder of their own, which only cpp_extension names to the compiler.
@@ -52,7 +53,10 @@ def collected(folders):
         headers[name] = INCLUDE.sub(changed, text)
     for name in ROOTS[:2]:
         headers[Path(name).name] = headers.pop(name)
-    headers["library.h"] = '#pragma once\n#include "rushlight/frontend/library.h"\n'
+    headers["library.h"] = (
+        "#pragma once\n// First: it gives tensors their methods.\n#include \"rushlight/rushlight.h\"\n"
+        '#include "rushlight/frontend/library.h"\n'
+    )
     shim = "#pragma once\n#include <rushlight/extension.h>\n"
     return headers | {f"for_pytorch/{name}": shim for name in SHIMS}
 

@@ -12,7 +12,8 @@ A file names an op when it defines it or keeps it in a list; calling it is no pa
   `functors::Exp{}(x)`;
 - Python: a module defines a function or variable of the op's name, or the name is a whole string.
 
-Comments do not count. Of the folders csrc, codegen and rushlight everything else does; of the
+Comments do not count, nor does csrc/frontend, which is written over the ops as a user's program is:
+an op is complete without it. Of the folders csrc, codegen and rushlight everything else does; of the
 tests, those do that must be complete over kernels and functors. The other tests choose their
 cases, and the op's row in tests/ops and what is recorded in tests/oracle are its tests' data. Files
 that a tool of this repository writes (they say so in their first lines) are left out: nobody
@@ -105,7 +106,8 @@ def tracked(root):
     """The repository's files; those that are new count, those that are gone do not."""
     command = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return sorted(n for n in set(names) if (root / n).is_file())
+    names = (n for n in set(names) if not n.startswith("csrc/frontend/"))
+    return sorted(n for n in names if (root / n).is_file())
 
 
 def is_written_by_a_tool(text):

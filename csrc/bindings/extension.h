@@ -3,9 +3,11 @@
 // pybind11. PyTorch's names stand in namespaces torch, at and c10. docs/custom_ops.md is the guide.
 #pragma once
 
+// First: it gives tensors their methods.
+#include "frontend/rushlight.h"
+//
 #include "frontend/custom_function.h"
 #include "frontend/library.h"
-#include "frontend/rushlight.h"
 #include "frontend/torch/functions.h"
 #include "frontend/torch/macros.h"
 

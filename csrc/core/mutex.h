@@ -15,6 +15,7 @@
 namespace rush {
 
 enum class LockRank : uint8_t {
+  DataLoader,         // the batches of a C++ program's loader
   ProcessGroup,       // the collectives that a process group has to carry out
   Work,               // the end of a collective
   Publishing,         // a rank writes its status into the store

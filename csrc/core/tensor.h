@@ -166,6 +166,12 @@ class RUSH_API Tensor {
   Tensor alias(IntList sizes, IntList strides, int64_t offset) const;
   Tensor alias() const { return alias(sizes(), strides(), offset()); }
 
+  // C++ programs call ops as methods; the library itself does not, and need not be compiled again
+  // when the table gains one. See Note [Methods of tensors] in frontend/tensor.h.
+#ifdef RUSH_TENSOR_METHODS
+#include RUSH_TENSOR_METHODS
+#endif
+
  private:
   Ref<TensorImpl> impl_;
 };

@@ -22,14 +22,14 @@ std::unique_ptr<rush::optim::Optimizer> make_optimizer(const std::string& name,
                                                        std::vector<rush::Tensor> params) {
   if (name == "adam") {
     rush::optim::AdamOptions options;
-    options.lr = 1e-2;
-    options.weight_decay = 1e-3;
+    options.lr(1e-2);
+    options.weight_decay(1e-3);
     return std::make_unique<rush::optim::Adam>(std::move(params), options);
   }
   rush::optim::SGDOptions options;
-  options.lr = 0.05;
-  options.momentum = 0.9;
-  options.weight_decay = 1e-3;
+  options.lr(0.05);
+  options.momentum(0.9);
+  options.weight_decay(1e-3);
   return std::make_unique<rush::optim::SGD>(std::move(params), options);
 }
 

@@ -105,7 +105,7 @@ TEST(files_and_training) {
   EXPECT(net.named_parameters()[1].first == "bias" && net.buffers().empty());
 
   optim::SGDOptions options;
-  options.lr = 0.1;
+  options.lr(0.1);
   optim::SGD sgd(net.parameters(), options);
   const Tensor before = clone(detach(net.parameters()[1]));
   const Tensor loss = sum(net({x}));
@@ -154,10 +154,11 @@ TEST(sums_of_zip_files) {
 TEST(optimisers_check_their_options) {
   const Layer layer;
   optim::AdamOptions options;
-  options.beta1 = 1;
+  options.betas({1, 0.999});
   EXPECT(testing::message_of([&] { optim::Adam({layer.weight}, options); }) ==
          "Adam: beta1 must be in [0, 1), got 1");
-  EXPECT(testing::message_of([&] { optim::SGD({}, {}); }) == "optimizer: there are no parameters");
+  EXPECT(testing::message_of([&] { optim::SGD(std::vector<Tensor>{}, {}); }) ==
+         "optimizer: there are no parameters");
 }
 
 }  // namespace

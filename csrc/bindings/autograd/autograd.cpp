@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "autograd/engine.h"
+#include "autograd/exchange_data.h"
 #include "bindings/autograd/node_object.h"
 #include "bindings/gil.h"
 #include "bindings/handle.h"
@@ -314,21 +315,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     check(value && is_tensor(value), ErrorKind::Type, "data", "expected a tensor");
     jit::check_not_tracing("data", "a tensor gets other memory without an operator");
-    check(!requires_grad(unwrap(o)) || is_differentiable(unwrap(value).dtype()), ErrorKind::Runtime,
-          "data", "this tensor requires grad, so its data must be floating or complex, not ",
-          unwrap(value).dtype());
-    TensorImpl* to = unwrap(o).impl();
-    const TensorImpl* from = unwrap(value).impl();
-    materialize(to);
-    flush_pending("a tensor's data was exchanged");
-    to->storage = unwrap(value).storage();
-    to->sizes = from->sizes;
-    to->strides = from->strides;
-    to->offset = from->offset;
-    to->numel = from->numel;
-    to->dtype = from->dtype;
-    to->device = from->device;
-    to->set(TensorImpl::kContiguous, from->has(TensorImpl::kContiguous));
+    exchange_data(unwrap(o), unwrap(value));
     return 0;
   });
 }

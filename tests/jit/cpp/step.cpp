@@ -31,8 +31,8 @@ void run(char** argv) {
     std::printf("%016lx\n", (unsigned long)sum_of(net(inputs.elements())));
   }
   rush::optim::SGDOptions options;
-  options.lr = 0.01;
-  options.momentum = 0.9;
+  options.lr(0.01);
+  options.momentum(0.9);
   rush::optim::SGD optimizer(net.parameters(), options);
   rush::manual_seed(8);
   const rush::Tensor loss = net.run_method("loss", inputs.elements());

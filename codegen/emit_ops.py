@@ -323,7 +323,9 @@ def registry_table(families, rows) -> str:
     if not families:
         lines.append("  (void)visit, (void)to;")
     lines += ["}\n\n}  // namespace rush::table\n", "namespace rush {\n"]
-    lines.append("std::span<const SoleResult> other_results() {\n  static constexpr SoleResult rows[] = {")
+    lines.append(
+        "std::span<const SoleResult> other_results() {\n  static constexpr SoleResult rows[] = {"
+    )
     lines += [
         f"      {{{c_string(row.name)}, {c_string(row.overload)}, {c_string(row.results[0])}}},"
         for row in rows

@@ -67,7 +67,9 @@ PyObject* add_input(PyObject*, PyObject* args) {
     PyObject *tracer, *value;
     const char* name;
     if (!PyArg_ParseTuple(args, "OsO", &tracer, &name, &value)) return nullptr;
-    return from_ivalue(tracer_in(tracer).add_input(name, to_ivalue("trace", value, Leaves::Tensors))).release();
+    return from_ivalue(
+               tracer_in(tracer).add_input(name, to_ivalue("trace", value, Leaves::Tensors)))
+        .release();
   });
 }
 
@@ -88,7 +90,8 @@ PyObject* finish(PyObject*, PyObject* args) {
     PyObject *tracer, *output;
     const char* method;
     if (!PyArg_ParseTuple(args, "OsO", &tracer, &method, &output)) return nullptr;
-    return capsule_of(tracer_in(tracer).finish(method, to_ivalue("trace", output, Leaves::Tensors)), kCode);
+    return capsule_of(tracer_in(tracer).finish(method, to_ivalue("trace", output, Leaves::Tensors)),
+                      kCode);
   });
 }
 
@@ -218,14 +221,16 @@ PyObject* about(PyObject*, PyObject* capsule) {
     add_functions(code, methods.get());
     const Handle attributes = list_of(code.attributes.size(), [&](size_t i) {
       const jit::AttributeEntry& a = code.attributes[i];
-      return Handle::steal(Py_BuildValue("(NN)", text(a.name).release(), text(jit::shown(*a.type)).release()));
+      return Handle::steal(
+          Py_BuildValue("(NN)", text(a.name).release(), text(jit::shown(*a.type)).release()));
     });
     const Handle constants = list_of(
         code.constants.size(), [&](size_t i) { return Handle::steal(wrap(code.constants[i])); });
     return Handle::steal(Py_BuildValue("{sOsOsOsOsOsNsN}", "state", state.get(), "aliases",
                                        aliases.get(), "methods", methods.get(), "constants",
-                                       constants.get(), "attributes", attributes.get(), "training", PyBool_FromLong(code.training),
-                                       "by_mode", PyBool_FromLong(code.by_mode)))
+                                       constants.get(), "attributes", attributes.get(), "training",
+                                       PyBool_FromLong(code.training), "by_mode",
+                                       PyBool_FromLong(code.by_mode)))
         .release();
   });
 }

@@ -59,8 +59,8 @@ PyObject* attribute(PyObject*, PyObject* args) {
     check(which < variables.attributes.size(), ErrorKind::Index, "attribute", "there is none");
     if (!value) return from_ivalue(variables.attributes[which]).release();
     const jit::AttributeEntry& entry = code_in(code).attributes[which];
-    variables.attributes[which] =
-        jit::taken_as(to_ivalue(entry.name.c_str(), value, Leaves::Values), *entry.type, entry.name);
+    variables.attributes[which] = jit::taken_as(
+        to_ivalue(entry.name.c_str(), value, Leaves::Values), *entry.type, entry.name);
     Py_RETURN_NONE;
   });
 }
@@ -77,15 +77,16 @@ PyObject* builtins(PyObject*, PyObject*) {
   });
 }
 
-constexpr const char* kKinds[] = {"Tensor", "Operand", "Tensors", "Scalar", "Int", "Ints", "Float", "Floats",
-                                  "Bool", "String", "DType", "Device", "Layout", "MemoryFormat", "Generator"};
+constexpr const char* kKinds[] = {"Tensor", "Operand", "Tensors", "Scalar",       "Int",
+                                  "Ints",   "Float",   "Floats",  "Bool",         "String",
+                                  "DType",  "Device",  "Layout",  "MemoryFormat", "Generator"};
 
 Handle described(const ArgSpec& spec) {
   // (name, kind, optional, keyword_only, broadcast, has a default, holes)
-  return Handle::steal(Py_BuildValue("(ssNNiNN)", spec.name, kKinds[size_t(spec.kind)], PyBool_FromLong(spec.optional),
-                                     PyBool_FromLong(spec.keyword_only), int(spec.broadcast),
-                                     PyBool_FromLong(spec.default_kind != DefaultKind::Required),
-                                     PyBool_FromLong(spec.holes)));
+  return Handle::steal(Py_BuildValue(
+      "(ssNNiNN)", spec.name, kKinds[size_t(spec.kind)], PyBool_FromLong(spec.optional),
+      PyBool_FromLong(spec.keyword_only), int(spec.broadcast),
+      PyBool_FromLong(spec.default_kind != DefaultKind::Required), PyBool_FromLong(spec.holes)));
 }
 
 // _jit_overloads(name) -> the overloads of an op that programs may call: (overload, form, is_method,
@@ -98,10 +99,12 @@ PyObject* overloads(PyObject*, PyObject* name) {
       if (!jit::may_be_called(e) || e.form == Form::Out) continue;
       const Handle args = list_of(e.args.size(), [&](size_t k) { return described(e.args[k]); });
       const auto types = jit::result_types(e);
-      const Handle results = list_of(types.size(), [&](size_t k) { return text(jit::shown(*types[k])); });
-      const Handle row = Handle::steal(Py_BuildValue(
-          "(siNNNiOOs)", e.overload, int(e.form), PyBool_FromLong(e.is_method), PyBool_FromLong(e.is_function),
-          PyBool_FromLong(e.varargs), int(e.self_index), args.get(), results.get(), e.result_names));
+      const Handle results =
+          list_of(types.size(), [&](size_t k) { return text(jit::shown(*types[k])); });
+      const Handle row = Handle::steal(
+          Py_BuildValue("(siNNNiOOs)", e.overload, int(e.form), PyBool_FromLong(e.is_method),
+                        PyBool_FromLong(e.is_function), PyBool_FromLong(e.varargs),
+                        int(e.self_index), args.get(), results.get(), e.result_names));
       check_status(PyList_Append(found.get(), row.get()));
     }
     return Py_NewRef(found.get());
@@ -131,8 +134,8 @@ PyMethodDef functions[] = {
 
 PyObject* raise_script_error(const jit::ScriptError& e) {
   const Handle home = Handle::steal(PyImport_ImportModule("rushlight.jit._values"));
-  const Handle error = Handle::steal(
-      PyObject_CallMethod(home.get(), "script_error", "ss", e.class_name().c_str(), e.message().c_str()));
+  const Handle error = Handle::steal(PyObject_CallMethod(
+      home.get(), "script_error", "ss", e.class_name().c_str(), e.message().c_str()));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
   return nullptr;
 }
@@ -140,13 +143,16 @@ PyObject* raise_script_error(const jit::ScriptError& e) {
 void add_functions(const Code& code, PyObject* methods) {
   for (const jit::Function& f : code.functions) {
     if (!f.is_method) continue;
-    const Handle inputs = list_of(f.inputs.size(), [&](size_t k) { return text(f.inputs[k].name); });
+    const Handle inputs =
+        list_of(f.inputs.size(), [&](size_t k) { return text(f.inputs[k].name); });
     const Handle defaults = Handle::steal(PyDict_New());
     for (const auto& input : f.inputs) {
       if (input.standard)
-        check_status(PyDict_SetItem(defaults.get(), text(input.name).get(), from_ivalue(input.standard->value).get()));
+        check_status(PyDict_SetItem(defaults.get(), text(input.name).get(),
+                                    from_ivalue(input.standard->value).get()));
     }
-    const Handle row = Handle::steal(Py_BuildValue("(NOO)", text(f.name).release(), inputs.get(), defaults.get()));
+    const Handle row =
+        Handle::steal(Py_BuildValue("(NOO)", text(f.name).release(), inputs.get(), defaults.get()));
     check_status(PyList_Append(methods, row.get()));
   }
 }

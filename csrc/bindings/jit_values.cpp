@@ -45,7 +45,8 @@ IValue to_ivalue(const char* function, PyObject* o, Leaves leaves, int depth) {
   if (PyTuple_Check(o) || PyList_Check(o)) {
     const Handle fast = Handle::steal(PySequence_Fast(o, "a sequence"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
-      items.push_back(to_ivalue(function, PySequence_Fast_GET_ITEM(fast.get(), i), leaves, depth + 1));
+      items.push_back(
+          to_ivalue(function, PySequence_Fast_GET_ITEM(fast.get(), i), leaves, depth + 1));
     return PyTuple_Check(o) ? IValue::tuple(std::move(items)) : IValue::list(std::move(items));
   }
   check(PyDict_Check(o), ErrorKind::Runtime, function,

@@ -24,15 +24,20 @@ struct Args {
 // A captureless lambda from Args to a value, as a row's function.
 template <class F>
 constexpr auto row_function(F) {
-  return [](const IValue* const* v, size_t count, IValue& out) { out = IValue(F{}(Args{v, count})); };
+  return
+      [](const IValue* const* v, size_t count, IValue& out) { out = IValue(F{}(Args{v, count})); };
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void raise(const char* class_name, ErrorKind kind,
                                                          std::string message) {
   throw ScriptError(class_name, std::move(message), kind);
 }
-[[noreturn]] inline void raise_value(std::string m) { raise("ValueError", ErrorKind::Value, std::move(m)); }
-[[noreturn]] inline void raise_index(std::string m) { raise("IndexError", ErrorKind::Index, std::move(m)); }
+[[noreturn]] inline void raise_value(std::string m) {
+  raise("ValueError", ErrorKind::Value, std::move(m));
+}
+[[noreturn]] inline void raise_index(std::string m) {
+  raise("IndexError", ErrorKind::Index, std::move(m));
+}
 
 // A place in something of n items, counted from the end where it is negative.
 inline size_t place_in(int64_t index, size_t n, const char* what) {
@@ -53,6 +58,7 @@ std::span<const Builtin> tensor_builtins();
 
 // A row: name, signature, and an expression over `a`, the arguments.
 #define RUSH_ROW(name, signature, ...) \
-  { name, signature, row_function([]([[maybe_unused]] const Args& a) { return __VA_ARGS__; }) }
-#define RUSH_QUICK(quick, name, signature, ...) \
-  { name, signature, row_function([]([[maybe_unused]] const Args& a) { return __VA_ARGS__; }), Quick::quick }
+  {name, signature, row_function([]([[maybe_unused]] const Args& a) { return __VA_ARGS__; })}
+#define RUSH_QUICK(quick, name, signature, ...)                                               \
+  {name, signature, row_function([]([[maybe_unused]] const Args& a) { return __VA_ARGS__; }), \
+   Quick::quick}

@@ -24,9 +24,11 @@ int64_t size_of(const Tensor& t, int64_t dim, const Dims& of, const char* what) 
 }
 Scalar number_in(const Tensor& t, const char* what) {
   if (t.numel() != 1)
-    fail(ErrorKind::Runtime, what, "a tensor of one element can be a number, got shape ", IntList(t.sizes()));
+    fail(ErrorKind::Runtime, what, "a tensor of one element can be a number, got shape ",
+         IntList(t.sizes()));
   const Scalar s = t.item();
-  check(!s.is_complex(), ErrorKind::NotImplemented, what, "programs know no complex numbers besides those in tensors");
+  check(!s.is_complex(), ErrorKind::NotImplemented, what,
+        "programs know no complex numbers besides those in tensors");
   return s;
 }
 int64_t int_in(const Tensor& t) {
@@ -48,11 +50,12 @@ void walk(const IValue& v, size_t depth, Dims& shape, std::vector<IValue>& leave
   }
   const auto n = int64_t(v.items().size());
   if (depth == shape.size()) {
-    check(leaves.empty() && depth < kMaxDims, ErrorKind::Value, "tensor", "the lists must have equal lengths");
+    check(leaves.empty() && depth < kMaxDims, ErrorKind::Value, "tensor",
+          "the lists must have equal lengths");
     shape.push_back(n);
   }
-  check(shape[uint32_t(depth)] == n, ErrorKind::Value, "tensor", "the lists must have equal lengths, got ",
-        shape[uint32_t(depth)], " and ", n);
+  check(shape[uint32_t(depth)] == n, ErrorKind::Value, "tensor",
+        "the lists must have equal lengths, got ", shape[uint32_t(depth)], " and ", n);
   for (const IValue& item : v.items()) walk(item, depth + 1, shape, leaves);
 }
 Tensor tensor_of(const Args& a) {
@@ -64,7 +67,10 @@ Tensor tensor_of(const Args& a) {
     real = real || v.isDouble();
     whole = whole || v.isInt();
   }
-  const DType wanted = !a[1].isNone() ? DType(a.i(1)) : real ? default_dtype() : whole ? DType::Int64 : DType::Bool;
+  const DType wanted = !a[1].isNone() ? DType(a.i(1))
+                       : real         ? default_dtype()
+                       : whole        ? DType::Int64
+                                      : DType::Bool;
   const DType staged = real ? DType::Float64 : DType::Int64;
   Tensor t = rush::empty(shape, staged);
   for (size_t i = 0; i < leaves.size(); ++i) {
@@ -84,7 +90,8 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("shape", "Tensor -> List[int]", ints(a.t(0).sizes())),
     RUSH_ROW("stride", "Tensor -> List[int]", ints(a.t(0).strides())),
     RUSH_ROW("size", "Tensor, int -> int", size_of(a.t(0), a.i(1), a.t(0).sizes(), "size")),
-    RUSH_ROW("stride_of", "Tensor, int -> int", size_of(a.t(0), a.i(1), a.t(0).strides(), "stride")),
+    RUSH_ROW("stride_of", "Tensor, int -> int",
+             size_of(a.t(0), a.i(1), a.t(0).strides(), "stride")),
     RUSH_ROW("dim", "Tensor -> int", int64_t(a.t(0).dim())),
     RUSH_ROW("numel", "Tensor -> int", a.t(0).numel()),
     RUSH_ROW("storage_offset", "Tensor -> int", a.t(0).offset()),
@@ -93,7 +100,8 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("device", "Tensor -> Device", a.t(0).device()),
     RUSH_ROW("layout", "Tensor -> layout", Layout::Strided),
     RUSH_ROW("requires_grad", "Tensor -> bool", requires_grad(a.t(0))),
-    RUSH_ROW("set_requires_grad", "Tensor, bool -> Tensor", (set_requires_grad(a.t(0), a.b(1)), a[0])),
+    RUSH_ROW("set_requires_grad", "Tensor, bool -> Tensor",
+             (set_requires_grad(a.t(0), a.b(1)), a[0])),
     RUSH_ROW("is_cuda", "Tensor -> bool", a.t(0).device().is_cuda()),
     RUSH_ROW("is_cpu", "Tensor -> bool", a.t(0).device().is_cpu()),
     RUSH_ROW("is_meta", "Tensor -> bool", a.t(0).device().is_meta()),
@@ -105,7 +113,8 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("bool_tensor", "Tensor -> bool", number_in(a.t(0), "bool").to<bool>()),
     RUSH_ROW("int_tensor", "Tensor -> int", int_in(a.t(0))),
     RUSH_ROW("float_tensor", "Tensor -> float", number_in(a.t(0), "float").to_double()),
-    RUSH_ROW("number_tensor", "Tensor -> Union[bool, int, float]", IValue::number(number_in(a.t(0), "item"))),
+    RUSH_ROW("number_tensor", "Tensor -> Union[bool, int, float]",
+             IValue::number(number_in(a.t(0), "item"))),
     RUSH_ROW("tensor", "t, Optional[dtype], Optional[Device], bool -> Tensor", tensor_of(a)),
     RUSH_ROW("make_device", "str -> Device", parse_device(a.s(0))),
     RUSH_ROW("device_type", "Device -> str", std::string(name(a[0].device().type))),
@@ -117,7 +126,8 @@ constexpr Builtin kRows[] = {
 const std::vector<Builtin>& table() {
   static const auto* all = [] {
     auto* rows = new std::vector<Builtin>;
-    for (const auto part : {number_builtins(), text_builtins(), container_builtins(), tensor_builtins()})
+    for (const auto part :
+         {number_builtins(), text_builtins(), container_builtins(), tensor_builtins()})
       rows->insert(rows->end(), part.begin(), part.end());
     return rows;
   }();

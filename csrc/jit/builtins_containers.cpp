@@ -14,7 +14,8 @@ std::vector<size_t> slice_places(const Args& a, size_t first, size_t n) {
     if (at < 0) at += size;
     return step > 0 ? std::clamp<int64_t>(at, 0, size) : std::clamp<int64_t>(at, -1, size - 1);
   };
-  const int64_t begin = bound(first, step > 0 ? 0 : size - 1), end = bound(first + 1, step > 0 ? size : -1);
+  const int64_t begin = bound(first, step > 0 ? 0 : size - 1),
+                end = bound(first + 1, step > 0 ? size : -1);
   std::vector<size_t> places;
   // Counted by distance, so that a huge step cannot overflow.
   if (step > 0) {
@@ -125,7 +126,8 @@ bool less(const IValue& x, const IValue& y) {
     return p.size() < q.size();
   }
   if (!x.is_number() || !y.is_number())
-    raise("TypeError", ErrorKind::Type, concat("'<' not supported between ", kind_name(x.kind()), " and ", kind_name(y.kind())));
+    raise("TypeError", ErrorKind::Type,
+          concat("'<' not supported between ", kind_name(x.kind()), " and ", kind_name(y.kind())));
   if (x.isDouble() || y.isDouble()) return x.scalar().to_double() < y.scalar().to_double();
   return x.integer() < y.integer();
 }
@@ -148,9 +150,7 @@ IValue reverse_here(const Args& a) {
   std::reverse(a.list(0).begin(), a.list(0).end());
   return {};
 }
-IValue reversed(const Args& a) {
-  return IValue::list(Items(a.list(0).rbegin(), a.list(0).rend()));
-}
+IValue reversed(const Args& a) { return IValue::list(Items(a.list(0).rbegin(), a.list(0).rend())); }
 IValue extreme(const Args& a, bool largest) {
   const Items& items = a.list(0);
   if (items.empty()) raise_value(concat(largest ? "max" : "min", "() iterable argument is empty"));
@@ -179,7 +179,8 @@ IValue range(const Args& a) {
   const auto distance = step > 0 ? __int128(end) - begin : __int128(begin) - end;
   const auto stride = step > 0 ? __int128(step) : -__int128(step);
   const __int128 n = distance <= 0 ? 0 : (distance + stride - 1) / stride;
-  if (n > __int128(kMostItems)) raise("MemoryError", ErrorKind::OutOfMemory, "the list is too long");
+  if (n > __int128(kMostItems))
+    raise("MemoryError", ErrorKind::OutOfMemory, "the list is too long");
   Items items;
   items.reserve(size_t(n));
   for (int64_t k = 0; k < int64_t(n); ++k) items.emplace_back(begin + k * step);
@@ -269,7 +270,8 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("index_list", "List[t], t -> int", index_of(a)),
     RUSH_ROW("count_list", "List[t], t -> int", count_of(a)),
     RUSH_ROW("contains_list", "List[t], u -> bool", find_in(a.list(0), a[1]) < a.list(0).size()),
-    RUSH_ROW("slice_list", "List[t], Optional[int], Optional[int], Optional[int] -> List[t]", slice(a)),
+    RUSH_ROW("slice_list", "List[t], Optional[int], Optional[int], Optional[int] -> List[t]",
+             slice(a)),
     RUSH_ROW("mul_list", "List[t], int -> List[t]", repeated(a)),
     RUSH_ROW("add_list", "List[t], List[t] -> List[t]", joined(a)),
     RUSH_ROW("sort", "List[t], bool -> None", sort_here(a)),
@@ -279,9 +281,11 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("sum_int", "List[int], int -> int", sum_int(a)),
     RUSH_ROW("sum_float", "List[float], float -> float", sum_float(a)),
     RUSH_ROW("all", "List[bool] -> bool",
-             std::all_of(a.list(0).begin(), a.list(0).end(), [](const IValue& v) { return v.boolean(); })),
+             std::all_of(a.list(0).begin(), a.list(0).end(),
+                         [](const IValue& v) { return v.boolean(); })),
     RUSH_ROW("any", "List[bool] -> bool",
-             std::any_of(a.list(0).begin(), a.list(0).end(), [](const IValue& v) { return v.boolean(); })),
+             std::any_of(a.list(0).begin(), a.list(0).end(),
+                         [](const IValue& v) { return v.boolean(); })),
     RUSH_ROW("range", "int, int, int -> List[int]", range(a)),
     RUSH_ROW("range_length", "int, int, int -> int", range_length(a)),
     RUSH_ROW("len_dict", "Dict[k, v] -> int", int64_t(a.dict(0).keys.size())),
@@ -299,7 +303,8 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("items", "Dict[k, v] -> List[Tuple[k, v]]", pairs(a)),
     RUSH_ROW("update", "Dict[k, v], Dict[k, v] -> None", update(a)),
     RUSH_ROW("clear_dict", "Dict[k, v] -> None", (a.dict(0).clear(), IValue())),
-    RUSH_ROW("copy_dict", "Dict[k, v] -> Dict[k, v]", IValue::dict(a.dict(0).keys, a.dict(0).items)),
+    RUSH_ROW("copy_dict", "Dict[k, v] -> Dict[k, v]",
+             IValue::dict(a.dict(0).keys, a.dict(0).items)),
     RUSH_ROW("eq", "t, u -> bool", equal(a[0], a[1])),
     RUSH_ROW("ne", "t, u -> bool", !equal(a[0], a[1])),
     RUSH_ROW("less", "t, t -> bool", less(a[0], a[1])),

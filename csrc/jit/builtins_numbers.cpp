@@ -62,10 +62,12 @@ double floordiv(double x, double y) {
   return q - f > 0.5 ? f + 1 : f;
 }
 double power(double x, double y) {
-  if (x == 0 && y < 0) raise("ZeroDivisionError", ErrorKind::Value, "0.0 cannot be raised to a negative power");
+  if (x == 0 && y < 0)
+    raise("ZeroDivisionError", ErrorKind::Value, "0.0 cannot be raised to a negative power");
   const double r = std::pow(x, y);
   if (std::isnan(r) && !std::isnan(x) && !std::isnan(y))
-    raise_value("a negative number to a fractional power is complex, and programs have no complex numbers");
+    raise_value(
+        "a negative number to a fractional power is complex, and programs have no complex numbers");
   if (std::isinf(r) && std::isfinite(x) && std::isfinite(y))
     raise("OverflowError", ErrorKind::Overflow, "numerical result out of range");
   return r;
@@ -103,7 +105,8 @@ int64_t factorial(int64_t n) {
 // A function of the C library, with Python's errors.
 double checked(double x, double r) {
   if (std::isnan(r) && !std::isnan(x)) raise_value("math domain error");
-  if (std::isinf(r) && std::isfinite(x)) raise("OverflowError", ErrorKind::Overflow, "math range error");
+  if (std::isinf(r) && std::isfinite(x))
+    raise("OverflowError", ErrorKind::Overflow, "math range error");
   return r;
 }
 double logarithm(double x, double r) {
@@ -182,14 +185,17 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("float_number", RUSH_NUM " -> float", a[0].scalar().to_double()),
     RUSH_ROW("bool_number", RUSH_NUM " -> bool", a[0].scalar().to<bool>()),
     RUSH_ROW("add_number", RUSH_NUM ", " RUSH_NUM " -> " RUSH_NUM,
-             arithmetic(a[0], a[1], [](int64_t x, int64_t y) { return IValue(add(x, y)); },
-                        [](double x, double y) { return IValue(x + y); })),
+             arithmetic(
+                 a[0], a[1], [](int64_t x, int64_t y) { return IValue(add(x, y)); },
+                 [](double x, double y) { return IValue(x + y); })),
     RUSH_ROW("sub_number", RUSH_NUM ", " RUSH_NUM " -> " RUSH_NUM,
-             arithmetic(a[0], a[1], [](int64_t x, int64_t y) { return IValue(sub(x, y)); },
-                        [](double x, double y) { return IValue(x - y); })),
+             arithmetic(
+                 a[0], a[1], [](int64_t x, int64_t y) { return IValue(sub(x, y)); },
+                 [](double x, double y) { return IValue(x - y); })),
     RUSH_ROW("mul_number", RUSH_NUM ", " RUSH_NUM " -> " RUSH_NUM,
-             arithmetic(a[0], a[1], [](int64_t x, int64_t y) { return IValue(mul(x, y)); },
-                        [](double x, double y) { return IValue(x * y); })),
+             arithmetic(
+                 a[0], a[1], [](int64_t x, int64_t y) { return IValue(mul(x, y)); },
+                 [](double x, double y) { return IValue(x * y); })),
     RUSH_ROW("truediv_number", RUSH_NUM ", " RUSH_NUM " -> float",
              divide(a[0].scalar().to_double(), a[1].scalar().to_double())),
     RUSH_ROW("neg_number", RUSH_NUM " -> " RUSH_NUM,

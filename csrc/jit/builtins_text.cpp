@@ -15,7 +15,8 @@ using Items = IValue::Items;
 constexpr size_t kMostText = size_t{1} << 32;
 
 bool is_ascii(const std::string& s) {
-  return std::all_of(s.begin(), s.end(), [](char c) { return static_cast<unsigned char>(c) < 128; });
+  return std::all_of(s.begin(), s.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 128; });
 }
 // Where each character begins, and the end.
 std::vector<size_t> starts(const std::string& s) {
@@ -43,12 +44,14 @@ std::string slice(const Args& a) {
   const std::string& s = a.s(0);
   const std::vector<size_t> at = starts(s);
   std::string found;
-  for (const size_t k : slice_places(a, 1, at.size() - 1)) found += s.substr(at[k], at[k + 1] - at[k]);
+  for (const size_t k : slice_places(a, 1, at.size() - 1))
+    found += s.substr(at[k], at[k + 1] - at[k]);
   return found;
 }
 std::string repeated(const std::string& s, int64_t n) {
   if (n <= 0 || s.empty()) return "";
-  if (size_t(n) > kMostText / s.size()) raise("MemoryError", ErrorKind::OutOfMemory, "the string is too long");
+  if (size_t(n) > kMostText / s.size())
+    raise("MemoryError", ErrorKind::OutOfMemory, "the string is too long");
   std::string found;
   found.reserve(s.size() * size_t(n));
   for (int64_t k = 0; k < n; ++k) found += s;
@@ -56,7 +59,8 @@ std::string repeated(const std::string& s, int64_t n) {
 }
 
 const std::string& in_ascii(const std::string& s, const char* what) {
-  if (!is_ascii(s)) raise_value(concat(what, ": programs know upper and lower case of ASCII only, got '", s, "'"));
+  if (!is_ascii(s))
+    raise_value(concat(what, ": programs know upper and lower case of ASCII only, got '", s, "'"));
   return s;
 }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
@@ -166,10 +170,13 @@ int64_t count(const std::string& s, const std::string& part) {
 }
 std::string padded(std::string s, int64_t width, const std::string& fill, int left_share) {
   const int64_t missing = width - length(s);
-  if (length(fill) != 1) raise("TypeError", ErrorKind::Type, "The fill character must be exactly one character long");
+  if (length(fill) != 1)
+    raise("TypeError", ErrorKind::Type, "The fill character must be exactly one character long");
   if (missing <= 0) return s;
   // 0: text first, 2: fill first, 1: in the middle, where the odd one goes as in Python.
-  const int64_t before = left_share == 0 ? 0 : left_share == 2 ? missing : missing / 2 + (missing & width & 1);
+  const int64_t before = left_share == 0   ? 0
+                         : left_share == 2 ? missing
+                                           : missing / 2 + (missing & width & 1);
   return repeated(fill, before) + s + repeated(fill, missing - before);
 }
 std::string zero_filled(const std::string& s, int64_t width) {
@@ -196,8 +203,10 @@ std::string text_of_code(int64_t c) {
   if (c >= 0xd800 && c < 0xe000) raise_value("chr() of half a character");
   if (c < 0x80) return std::string(1, char(c));
   if (c < 0x800) return {char(0xc0 | c >> 6), char(0x80 | (c & 0x3f))};
-  if (c < 0x10000) return {char(0xe0 | c >> 12), char(0x80 | (c >> 6 & 0x3f)), char(0x80 | (c & 0x3f))};
-  return {char(0xf0 | c >> 18), char(0x80 | (c >> 12 & 0x3f)), char(0x80 | (c >> 6 & 0x3f)), char(0x80 | (c & 0x3f))};
+  if (c < 0x10000)
+    return {char(0xe0 | c >> 12), char(0x80 | (c >> 6 & 0x3f)), char(0x80 | (c & 0x3f))};
+  return {char(0xf0 | c >> 18), char(0x80 | (c >> 12 & 0x3f)), char(0x80 | (c >> 6 & 0x3f)),
+          char(0x80 | (c & 0x3f))};
 }
 
 std::string trimmed(const std::string& s) {
@@ -212,7 +221,8 @@ int64_t to_int(const std::string& given) {
   int64_t v = 0;
   const auto end = std::from_chars(begin, s.data() + s.size(), v);
   if (end.ec == std::errc::result_out_of_range)
-    raise("OverflowError", ErrorKind::Overflow, "an int of a program has 64 bits, and '" + s + "' does not fit");
+    raise("OverflowError", ErrorKind::Overflow,
+          "an int of a program has 64 bits, and '" + s + "' does not fit");
   if (end.ec != std::errc() || end.ptr != s.data() + s.size())
     raise_value("invalid literal for int() with base 10: " + shown(IValue(given), true));
   return v;
@@ -256,7 +266,8 @@ Spec parse_spec(const std::string& text) {
   } else if (!text.empty() && is_align(text[0])) {
     spec.align = text[k++];
   }
-  if (k < text.size() && (text[k] == '+' || text[k] == '-' || text[k] == ' ')) spec.sign = text[k++];
+  if (k < text.size() && (text[k] == '+' || text[k] == '-' || text[k] == ' '))
+    spec.sign = text[k++];
   if (k < text.size() && text[k] == '0') {
     if (!spec.align) spec.fill = "0", spec.align = '=';
     ++k;
@@ -283,7 +294,8 @@ std::string grouped(const std::string& digits, char group, size_t every) {
   return text;
 }
 
-std::string laid_out(const Spec& spec, const std::string& sign, const std::string& body, char standard) {
+std::string laid_out(const Spec& spec, const std::string& sign, const std::string& body,
+                     char standard) {
   const char align = spec.align ? spec.align : standard;
   const std::string whole = sign + body;
   const int64_t missing = spec.width - length(whole);
@@ -294,7 +306,9 @@ std::string laid_out(const Spec& spec, const std::string& sign, const std::strin
 }
 
 std::string format_float(double d, const Spec& spec) {
-  const std::string sign = std::signbit(d) && !std::isnan(d) ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
+  const std::string sign = std::signbit(d) && !std::isnan(d) ? "-"
+                           : spec.sign == '-'                ? ""
+                                                             : std::string(1, spec.sign);
   const double size = std::fabs(d);
   const char type = spec.type;
   std::string body;
@@ -311,7 +325,8 @@ std::string format_float(double d, const Spec& spec) {
     const int64_t precision = spec.precision < 0 ? 6 : spec.precision;
     const double shown_size = type == '%' ? size * 100 : size;
     std::string buffer(400 + size_t(precision), 0);
-    buffer.resize(size_t(std::snprintf(buffer.data(), buffer.size(), form, int(precision), shown_size)));
+    buffer.resize(
+        size_t(std::snprintf(buffer.data(), buffer.size(), form, int(precision), shown_size)));
     body = buffer;
     if (!type && body.find_first_of(".e") == std::string::npos) body += ".0";
     if (type == '%') body += '%';
@@ -323,7 +338,10 @@ std::string format_int(int64_t v, const Spec& spec) {
   if (spec.type && std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos)
     return format_float(double(v), spec);
   if (spec.precision >= 0) raise_value("Precision not allowed in integer format specifier");
-  const int base = spec.type == 'x' || spec.type == 'X' ? 16 : spec.type == 'b' ? 2 : spec.type == 'o' ? 8 : 10;
+  const int base = spec.type == 'x' || spec.type == 'X' ? 16
+                   : spec.type == 'b'                   ? 2
+                   : spec.type == 'o'                   ? 8
+                                                        : 10;
   if (base == 10 && spec.type && spec.type != 'd' && spec.type != 'n')
     raise_value(concat("Unknown format code '", spec.type, "' for object of type 'int'"));
   char buffer[72];
@@ -340,11 +358,13 @@ std::string formatted(const IValue& v, const std::string& text) {
   if (v.isDouble()) return format_float(v.real(), spec);
   if (v.isInt() || (v.isBool() && spec.type)) return format_int(v.integer(), spec);
   if (!v.isString() && !v.isBool())
-    raise("TypeError", ErrorKind::Type, concat("unsupported format string for ", kind_name(v.kind())));
+    raise("TypeError", ErrorKind::Type,
+          concat("unsupported format string for ", kind_name(v.kind())));
   if (spec.type && spec.type != 's')
     raise_value(concat("Unknown format code '", spec.type, "' for object of type 'str'"));
   std::string body = shown(v);
-  if (spec.precision >= 0 && length(body) > spec.precision) body.resize(starts(body)[size_t(spec.precision)]);
+  if (spec.precision >= 0 && length(body) > spec.precision)
+    body.resize(starts(body)[size_t(spec.precision)]);
   return laid_out(spec, "", body, '<');
 }
 
@@ -361,21 +381,27 @@ std::string percent(const IValue& v, const std::string& given) {
   const size_t dot = text.find('.');
   const std::string width = text.substr(0, dot);
   if (!width.empty()) spec.width = to_int(width);
-  if (dot != std::string::npos) spec.precision = dot + 1 < text.size() ? to_int(text.substr(dot + 1)) : 0;
-  if (spec.width > 1'000'000 || spec.precision > 1'000'000) raise_value("width or precision is too large");
+  if (dot != std::string::npos)
+    spec.precision = dot + 1 < text.size() ? to_int(text.substr(dot + 1)) : 0;
+  if (spec.width > 1'000'000 || spec.precision > 1'000'000)
+    raise_value("width or precision is too large");
   const auto has = [&](char c) { return flags.find(c) != std::string::npos; };
   spec.sign = has('+') ? '+' : has(' ') ? ' ' : '-';
   spec.align = has('-') ? '<' : has('0') && type != 's' && type != 'r' ? '=' : '>';
   if (spec.align == '=') spec.fill = "0";
   if (type == 's' || type == 'r') {
     std::string body = shown(v, type == 'r');
-    if (spec.precision >= 0 && length(body) > spec.precision) body.resize(starts(body)[size_t(spec.precision)]);
+    if (spec.precision >= 0 && length(body) > spec.precision)
+      body.resize(starts(body)[size_t(spec.precision)]);
     return laid_out(spec, "", body, '>');
   }
-  if (!v.is_number()) raise("TypeError", ErrorKind::Type, concat("%", type, " format: a real number is required, not ", kind_name(v.kind())));
+  if (!v.is_number())
+    raise("TypeError", ErrorKind::Type,
+          concat("%", type, " format: a real number is required, not ", kind_name(v.kind())));
   spec.type = type == 'i' || type == 'u' ? 'd' : type;
   if (std::string_view("dxXo").find(spec.type) != std::string_view::npos) {
-    if (v.isDouble() && spec.type != 'd') raise("TypeError", ErrorKind::Type, concat("%", type, " format: an integer is required"));
+    if (v.isDouble() && spec.type != 'd')
+      raise("TypeError", ErrorKind::Type, concat("%", type, " format: an integer is required"));
     spec.precision = -1;
     return format_int(v.isDouble() ? int64_t(v.real()) : v.integer(), spec);
   }
@@ -424,8 +450,9 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("count_str", "str, str -> int", count(a.s(0), a.s(1))),
     RUSH_ROW("isdigit", "str -> bool", all_are(in_ascii(a.s(0), "isdigit"), is_digit)),
     RUSH_ROW("isalpha", "str -> bool", all_are(in_ascii(a.s(0), "isalpha"), is_alpha)),
-    RUSH_ROW("isalnum", "str -> bool",
-             all_are(in_ascii(a.s(0), "isalnum"), [](char c) { return is_alpha(c) || is_digit(c); })),
+    RUSH_ROW(
+        "isalnum", "str -> bool",
+        all_are(in_ascii(a.s(0), "isalnum"), [](char c) { return is_alpha(c) || is_digit(c); })),
     RUSH_ROW("isspace", "str -> bool", all_are(a.s(0), is_space)),
     RUSH_ROW("isupper", "str -> bool",
              std::any_of(a.s(0).begin(), a.s(0).end(), is_upper) &&

@@ -120,9 +120,9 @@ std::shared_ptr<const Code> Code::moved(DeviceType from, Device to) const {
 IValue Code::run(const std::string& method, Variables& variables,
                  const std::vector<IValue>& inputs) const {
   check(variables.state.size() == state.size() && variables.attributes.size() == attributes.size(),
-        ErrorKind::Runtime, method, "the program has ", state.size(), " parameters and buffers and ",
-        attributes.size(), " attributes, got ", variables.state.size(), " and ",
-        variables.attributes.size());
+        ErrorKind::Runtime, method, "the program has ", state.size(),
+        " parameters and buffers and ", attributes.size(), " attributes, got ",
+        variables.state.size(), " and ", variables.attributes.size());
   if (const Function* f = function(method)) return jit::run(*this, *f, variables, inputs);
   return jit::run(graph(method), method, {variables.state, constants}, inputs);
 }

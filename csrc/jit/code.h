@@ -37,13 +37,13 @@ struct RUSH_API Code {
   std::vector<StateEntry> state;
   std::vector<StateAlias> aliases;
   std::vector<Tensor> constants;
-  std::vector<Method> methods;       // straight lines of ops, from traces
-  std::vector<Function> functions;   // with control flow, from scripts; some are methods
+  std::vector<Method> methods;      // straight lines of ops, from traces
+  std::vector<Function> functions;  // with control flow, from scripts; some are methods
   std::vector<AttributeEntry> attributes;
   bool training = false;  // the mode of the module that was traced
   bool by_mode = false;   // does the module do something else in the other mode?
 
-  const Graph& graph(std::string_view method) const;  // raises where there is none
+  const Graph& graph(std::string_view method) const;        // raises where there is none
   const Function* function(std::string_view method) const;  // null where there is none
   std::vector<std::string> method_names() const;
   // Checks methods, functions and names, and makes functions ready to run.

@@ -49,15 +49,15 @@ struct Statement {
     With
   };
   Kind kind;
-  const Builtin* builtin = nullptr;   // Builtin
-  const OpEntry* op = nullptr;        // Op; args are as many as op->args
-  uint32_t index = 0;                 // Call: the function; SetState, SetAttribute: which one
-  std::string error;                  // Raise: the class
+  const Builtin* builtin = nullptr;  // Builtin
+  const OpEntry* op = nullptr;       // Op; args are as many as op->args
+  uint32_t index = 0;                // Call: the function; SetState, SetAttribute: which one
+  std::string error;                 // Raise: the class
   std::vector<Operand> args;
-  std::vector<uint32_t> to;           // locals; kNowhere: the result is not wanted
+  std::vector<uint32_t> to;  // locals; kNowhere: the result is not wanted
   std::vector<Statement> body, orelse;
-  Modes modes;                        // With
-  uint32_t line = 0;                  // in the function's file; 0: not known
+  Modes modes;        // With
+  uint32_t line = 0;  // in the function's file; 0: not known
 };
 
 struct Machine;

@@ -45,17 +45,20 @@ Json json_of_value(const IValue& v, const std::string& name) {
     case IValue::Kind::Dict: {
       Json::Array items;
       for (size_t i = 0; i < v.dict().keys.size(); ++i)
-        items.push_back(Json::Array{json_of_value(v.dict().keys[i], name), json_of_value(v.dict().items[i], name)});
+        items.push_back(Json::Array{json_of_value(v.dict().keys[i], name),
+                                    json_of_value(v.dict().items[i], name)});
       return Json::Object{{"dict", Json(std::move(items))}};
     }
   }
   fail(ErrorKind::Runtime, "save", "the attribute '", name,
-       "' holds a tensor now, and files keep tensors of parameters and buffers only; register it as a buffer, or empty it before");
+       "' holds a tensor now, and files keep tensors of parameters and buffers only; register it "
+       "as a buffer, or empty it before");
 }
 
-constexpr std::pair<Operand::Kind, const char*> kOperands[] = {{Operand::Kind::State, "state"},
-                                                               {Operand::Kind::Constant, "constant"},
-                                                               {Operand::Kind::Attribute, "attribute"}};
+constexpr std::pair<Operand::Kind, const char*> kOperands[] = {
+    {Operand::Kind::State, "state"},
+    {Operand::Kind::Constant, "constant"},
+    {Operand::Kind::Attribute, "attribute"}};
 
 Json json_of(const Operand& o) {
   if (o.kind == Operand::Kind::Local) return Json(o.index);
@@ -83,7 +86,8 @@ Json modes_of(const Modes& modes) {
   if (modes.grad) o.emplace_back("grad", Json(*modes.grad));
   Json::Object autocast;
   for (int k = 0; k < kDeviceTypeCount; ++k) {
-    if (modes.autocast[k]) autocast.emplace_back(std::string(name(DeviceType(k))), Json(concat(*modes.autocast[k])));
+    if (modes.autocast[k])
+      autocast.emplace_back(std::string(name(DeviceType(k))), Json(concat(*modes.autocast[k])));
   }
   if (!autocast.empty()) o.emplace_back("autocast", Json(std::move(autocast)));
   return Json(std::move(o));
@@ -99,7 +103,8 @@ Json::Object object_of(const Statement& s) {
       if (s.op->form == Form::Out) o.emplace_back("form", Json("out"));
       for (size_t k = 0; k < s.args.size(); ++k) {
         const bool none = s.args[k].kind == Operand::Kind::Value && s.args[k].value.isNone();
-        if (!none || s.op->args[k].default_kind != DefaultKind::None) args.emplace_back(s.op->args[k].name, json_of(s.args[k]));
+        if (!none || s.op->args[k].default_kind != DefaultKind::None)
+          args.emplace_back(s.op->args[k].name, json_of(s.args[k]));
       }
       o.emplace_back("args", Json(std::move(args)));
       Json::Array to;
@@ -271,7 +276,8 @@ class FunctionReader : JsonReader {
     if (line) s.line = index(*line);
     const auto only = [&](std::initializer_list<std::string_view> known) {
       keys(j, known);
-      require(j.object()->size() == known.size() - (line ? 0 : 1), "a part of '", key, "' is missing");
+      require(j.object()->size() == known.size() - (line ? 0 : 1), "a part of '", key,
+              "' is missing");
     };
     const auto to_one = [&] { s.to = {local(member(j, "to"))}; };
     if (key == "do") {
@@ -344,7 +350,8 @@ class FunctionReader : JsonReader {
     if (j.find("grad")) m.grad = boolean(j, "grad");
     if (const Json* autocast = j.find("autocast")) {
       keys(*autocast, {"cpu", "cuda"});
-      for (const auto& [type, precision] : *autocast->object()) m.autocast[size_t(device(type).type)] = dtype(precision);
+      for (const auto& [type, precision] : *autocast->object())
+        m.autocast[size_t(device(type).type)] = dtype(precision);
     }
     return m;
   }
@@ -366,7 +373,8 @@ class FunctionReader : JsonReader {
     for (const ArgSpec& spec : s.op->args) {
       const Json* given = args.find(spec.name);
       used += given != nullptr;
-      require(given || spec.default_kind != DefaultKind::Required, name, " needs the argument '", spec.name, "'");
+      require(given || spec.default_kind != DefaultKind::Required, name, " needs the argument '",
+              spec.name, "'");
       s.args.push_back(given ? operand(*given) : default_of(spec));
     }
     require(used == args.object()->size(), name, " has no such argument as one that is given");
@@ -436,16 +444,25 @@ Json json_of(const Function& f) {
     inputs.push_back(Json(std::move(o)));
   }
   for (const TypePointer& t : f.locals) locals.push_back(Json(shown(*t)));
-  return Json::Object{{"name", Json(f.name)},           {"file", Json(f.file)},
-                      {"method", Json(f.is_method)},    {"inputs", Json(std::move(inputs))},
-                      {"locals", Json(std::move(locals))}, {"returns", Json(shown(*f.result))},
+  return Json::Object{{"name", Json(f.name)},
+                      {"file", Json(f.file)},
+                      {"method", Json(f.is_method)},
+                      {"inputs", Json(std::move(inputs))},
+                      {"locals", Json(std::move(locals))},
+                      {"returns", Json(shown(*f.result))},
                       {"body", json_of(f.body)}};
 }
 Json json_of(const AttributeEntry& a) {
-  return Json::Object{{"name", Json(a.name)}, {"type", Json(shown(*a.type))}, {"value", json_of_value(a.value, a.name)}};
+  return Json::Object{{"name", Json(a.name)},
+                      {"type", Json(shown(*a.type))},
+                      {"value", json_of_value(a.value, a.name)}};
 }
 
-Function function_from(const Json& j, const std::string& what) { return FunctionReader(what).function(j); }
-AttributeEntry attribute_from(const Json& j, const std::string& what) { return FunctionReader(what).attribute(j); }
+Function function_from(const Json& j, const std::string& what) {
+  return FunctionReader(what).function(j);
+}
+AttributeEntry attribute_from(const Json& j, const std::string& what) {
+  return FunctionReader(what).attribute(j);
+}
 
 }  // namespace rush::jit

@@ -60,7 +60,8 @@ class FunctionPrinter {
     os_ << indent;
     std::string to;
     for (size_t k = 0; k < s.to.size(); ++k) to += (k ? ", " : "") + local(s.to[k]);
-    if (!s.to.empty() && s.to[0] != kNowhere && s.to.size() == 1) to += ": " + shown(*f_.locals[s.to[0]]);
+    if (!s.to.empty() && s.to[0] != kNowhere && s.to.size() == 1)
+      to += ": " + shown(*f_.locals[s.to[0]]);
     if (!to.empty() && to != "_") os_ << to << " = ";
     switch (s.kind) {
       case Kind::Builtin:
@@ -119,7 +120,9 @@ class FunctionPrinter {
         os_ << "cast(" << text(s.args[0]) << ")";
         break;
       case Kind::With:
-        os_ << "with " << (s.modes.grad ? (*s.modes.grad ? "enable_grad()" : "no_grad()") : "autocast()") << ":\n";
+        os_ << "with "
+            << (s.modes.grad ? (*s.modes.grad ? "enable_grad()" : "no_grad()") : "autocast()")
+            << ":\n";
         return block(s.body, depth + 1);
     }
     os_ << "\n";

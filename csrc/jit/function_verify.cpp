@@ -24,7 +24,9 @@ TypePointer simple(Kind kind) {
   return (*types)[size_t(kind)];
 }
 
-bool is_number(const Type& t) { return t.kind == Kind::Bool || t.kind == Kind::Int || t.kind == Kind::Float; }
+bool is_number(const Type& t) {
+  return t.kind == Kind::Bool || t.kind == Kind::Int || t.kind == Kind::Float;
+}
 
 bool all_items(const Type& t, auto&& f) {
   return std::all_of(t.items.begin(), t.items.end(), [&](const TypePointer& i) { return f(*i); });
@@ -38,7 +40,8 @@ bool is_sequence_of(const Type& t, auto&& f) {
 }  // namespace
 
 bool takes(const ArgSpec& spec, const Type& type) {
-  if (type.kind == Kind::Union) return all_items(type, [&](const Type& t) { return takes(spec, t); });
+  if (type.kind == Kind::Union)
+    return all_items(type, [&](const Type& t) { return takes(spec, t); });
   if (type.kind == Kind::None) return spec.optional;
   const auto is = [](Kind kind) { return [kind](const Type& t) { return t.kind == kind; }; };
   switch (spec.kind) {
@@ -49,7 +52,9 @@ bool takes(const ArgSpec& spec, const Type& type) {
       return is_number(type);
     case ArgKind::Tensors:
       return is_sequence_of(type, [&](const Type& t) {
-        return t.kind == Kind::Tensor || (spec.holes && t.is_optional() && t.items.size() == 2 && t.items[1]->kind == Kind::Tensor) ||
+        return t.kind == Kind::Tensor ||
+               (spec.holes && t.is_optional() && t.items.size() == 2 &&
+                t.items[1]->kind == Kind::Tensor) ||
                (spec.holes && t.kind == Kind::None);
       });
     case ArgKind::Int:
@@ -59,7 +64,8 @@ bool takes(const ArgSpec& spec, const Type& type) {
     case ArgKind::Float:
       return type.kind == Kind::Float || type.kind == Kind::Int;
     case ArgKind::Floats:
-      return is_sequence_of(type, [](const Type& t) { return t.kind == Kind::Float || t.kind == Kind::Int; });
+      return is_sequence_of(
+          type, [](const Type& t) { return t.kind == Kind::Float || t.kind == Kind::Int; });
     case ArgKind::Bool:
       return type.kind == Kind::Bool;
     case ArgKind::String:
@@ -137,7 +143,8 @@ class Bindings {
       if (given->kind != pattern->kind) return false;
       for (size_t i = 0; i < pattern->items.size(); ++i) {
         const TypePointer &p = pattern->items[i], &g = given->items[i];
-        if (p->kind == Kind::Variable ? !(*bound_.emplace(p->variable, g).first->second == *g) : !(*p == *g))
+        if (p->kind == Kind::Variable ? !(*bound_.emplace(p->variable, g).first->second == *g)
+                                      : !(*p == *g))
           return false;
       }
       return true;
@@ -201,7 +208,8 @@ class FunctionVerifier {
   TypePointer type_of(const Operand& o) const {
     switch (o.kind) {
       case Operand::Kind::Local:
-        require(o.index < f_.locals.size(), "there is no local ", o.index, ", only ", f_.locals.size());
+        require(o.index < f_.locals.size(), "there is no local ", o.index, ", only ",
+                f_.locals.size());
         require(written_[o.index], "local ", o.index, " is read before it is written");
         return f_.locals[o.index];
       case Operand::Kind::Value:
@@ -209,13 +217,16 @@ class FunctionVerifier {
                 "tensors and containers are no constants");
         return simple(Kind(o.value.kind()));
       case Operand::Kind::State:
-        require(o.index < code_.state.size(), "there is no state ", o.index, ", only ", code_.state.size());
+        require(o.index < code_.state.size(), "there is no state ", o.index, ", only ",
+                code_.state.size());
         return simple(Kind::Tensor);
       case Operand::Kind::Constant:
-        require(o.index < code_.constants.size(), "there is no constant ", o.index, ", only ", code_.constants.size());
+        require(o.index < code_.constants.size(), "there is no constant ", o.index, ", only ",
+                code_.constants.size());
         return simple(Kind::Tensor);
       case Operand::Kind::Attribute:
-        require(o.index < code_.attributes.size(), "there is no attribute ", o.index, ", only ", code_.attributes.size());
+        require(o.index < code_.attributes.size(), "there is no attribute ", o.index, ", only ",
+                code_.attributes.size());
         return code_.attributes[o.index].type;
       case Operand::Kind::List:
         require(false, "only operators are given lists like this");
@@ -225,12 +236,14 @@ class FunctionVerifier {
   void assign(uint32_t local, const Type& given) {
     if (local == kNowhere) return;
     require(local < f_.locals.size(), "there is no local ", local, ", only ", f_.locals.size());
-    require(fits(given, *f_.locals[local]), "local ", local, " is ", shown(*f_.locals[local]), ", and ", shown(given), " is written to it");
+    require(fits(given, *f_.locals[local]), "local ", local, " is ", shown(*f_.locals[local]),
+            ", and ", shown(given), " is written to it");
     write(local);
   }
   void count_args(const Statement& s, size_t n, size_t results) const {
     require(s.args.size() == n, "a statement has ", s.args.size(), " arguments instead of ", n);
-    require(s.to.size() == results, "a statement has ", s.to.size(), " results instead of ", results);
+    require(s.to.size() == results, "a statement has ", s.to.size(), " results instead of ",
+            results);
   }
   void assign_one(const Statement& s, const Type& given) {
     require(s.to.size() == 1, "a statement has ", s.to.size(), " results instead of 1");
@@ -250,7 +263,8 @@ class FunctionVerifier {
   }
 
   bool statement(const Statement& s, int depth, bool in_loop) {
-    const bool owns = s.kind == Statement::Kind::If || s.kind == Statement::Kind::Loop || s.kind == Statement::Kind::With;
+    const bool owns = s.kind == Statement::Kind::If || s.kind == Statement::Kind::Loop ||
+                      s.kind == Statement::Kind::With;
     require(owns || (s.body.empty() && s.orelse.empty()), "only if, loop and with own statements");
     switch (s.kind) {
       case Statement::Kind::Builtin:
@@ -300,7 +314,8 @@ class FunctionVerifier {
         return false;
       case Statement::Kind::Return:
         count_args(s, 1, 0);
-        require(fits(*type_of(s.args[0]), *f_.result), "it returns ", shown(*type_of(s.args[0])), ", not ", shown(*f_.result));
+        require(fits(*type_of(s.args[0]), *f_.result), "it returns ", shown(*type_of(s.args[0])),
+                ", not ", shown(*f_.result));
         return false;
       case Statement::Kind::Raise:
         count_args(s, 1, 0);
@@ -313,14 +328,16 @@ class FunctionVerifier {
       case Statement::Kind::SetState:
         count_args(s, 1, 0);
         require(s.index < code_.state.size(), "there is no state ", s.index);
-        require(!code_.state[s.index].is_parameter, "a parameter cannot be replaced, only written in place");
+        require(!code_.state[s.index].is_parameter,
+                "a parameter cannot be replaced, only written in place");
         require(type_of(s.args[0])->kind == Kind::Tensor, "a buffer must be a tensor");
         return true;
       case Statement::Kind::SetAttribute:
         count_args(s, 1, 0);
         require(s.index < code_.attributes.size(), "there is no attribute ", s.index);
-        require(fits(*type_of(s.args[0]), *code_.attributes[s.index].type), "the attribute '", code_.attributes[s.index].name, "' is ",
-                shown(*code_.attributes[s.index].type), ", not ", shown(*type_of(s.args[0])));
+        require(fits(*type_of(s.args[0]), *code_.attributes[s.index].type), "the attribute '",
+                code_.attributes[s.index].name, "' is ", shown(*code_.attributes[s.index].type),
+                ", not ", shown(*type_of(s.args[0])));
         return true;
       case Statement::Kind::Make:
         make(s);
@@ -330,7 +347,8 @@ class FunctionVerifier {
         const TypePointer given = type_of(s.args[0]);
         require(s.to[0] < f_.locals.size(), "there is no local ", s.to[0]);
         const Type& wanted = *f_.locals[s.to[0]];
-        require(is_subtype(wanted, *given) || is_subtype(*given, wanted), shown(*given), " is never ", shown(wanted));
+        require(is_subtype(wanted, *given) || is_subtype(*given, wanted), shown(*given),
+                " is never ", shown(wanted));
         write(s.to[0]);
         return true;
       }
@@ -352,10 +370,11 @@ class FunctionVerifier {
     std::vector<TypePointer> given;
     for (const Operand& o : s.args) given.push_back(type_of(o));
     if (!signature.variadic) {
-      require(given.size() == signature.args.size(), name, " takes ", signature.args.size(), " arguments, here are ", given.size());
+      require(given.size() == signature.args.size(), name, " takes ", signature.args.size(),
+              " arguments, here are ", given.size());
       for (size_t k = 0; k < given.size(); ++k)
-        require(bindings.fits(signature.args[k], given[k]), name, ": argument ", k, " is ", shown(*given[k]),
-                ", and ", s.builtin->signature, " is expected");
+        require(bindings.fits(signature.args[k], given[k]), name, ": argument ", k, " is ",
+                shown(*given[k]), ", and ", s.builtin->signature, " is expected");
     }
     assign_one(s, *bindings.filled(signature.result));
   }
@@ -364,12 +383,14 @@ class FunctionVerifier {
     const TypePointer tuple = type_of(s.args[0]);
     require(tuple->kind == Kind::Tuple, "a tuple was expected");
     if (item) {
-      require(s.args[1].kind == Operand::Kind::Value && s.args[1].value.isInt() && s.args[1].value.integer() >= 0 &&
+      require(s.args[1].kind == Operand::Kind::Value && s.args[1].value.isInt() &&
+                  s.args[1].value.integer() >= 0 &&
                   size_t(s.args[1].value.integer()) < tuple->items.size(),
               "the place in a tuple must be a number that stands in the program");
       return assign(s.to[0], *tuple->items[size_t(s.args[1].value.integer())]);
     }
-    require(!tuple->items.empty() && all_items(*tuple, [&](const Type& t) { return t == *tuple->items[0]; }),
+    require(!tuple->items.empty() &&
+                all_items(*tuple, [&](const Type& t) { return t == *tuple->items[0]; }),
             "a tuple of one type was expected");
     auto list = std::make_shared<Type>();
     list->kind = Kind::List;
@@ -380,7 +401,8 @@ class FunctionVerifier {
   void op(const Statement& s) {
     const OpEntry& entry = *s.op;
     require(may_be_called(entry), entry.name, " is only called by other operators");
-    require(s.args.size() == entry.args.size(), entry.name, " takes ", entry.args.size(), " arguments, here are ", s.args.size());
+    require(s.args.size() == entry.args.size(), entry.name, " takes ", entry.args.size(),
+            " arguments, here are ", s.args.size());
     for (size_t k = 0; k < s.args.size(); ++k) {
       const ArgSpec& spec = entry.args[k];
       const Operand& o = s.args[k];
@@ -398,17 +420,20 @@ class FunctionVerifier {
     const bool needs_out = entry.form == Form::Out;
     require(!needs_out || s.args.back().kind != Operand::Kind::Value, entry.name, " has no 'out'");
     const std::vector<TypePointer> results = result_types(entry);
-    require(s.to.size() == results.size(), entry.name, " has ", results.size(), " results, here are ", s.to.size());
+    require(s.to.size() == results.size(), entry.name, " has ", results.size(),
+            " results, here are ", s.to.size());
     for (size_t k = 0; k < results.size(); ++k) assign(s.to[k], *results[k]);
   }
 
   void call(const Statement& s) {
     require(s.index < at_, "a function calls only those that stand before it");
     const Function& callee = code_.functions[s.index];
-    require(s.args.size() == callee.inputs.size(), callee.name, " takes ", callee.inputs.size(), " arguments, here are ", s.args.size());
+    require(s.args.size() == callee.inputs.size(), callee.name, " takes ", callee.inputs.size(),
+            " arguments, here are ", s.args.size());
     for (size_t k = 0; k < s.args.size(); ++k)
-      require(fits(*type_of(s.args[k]), *callee.locals[k]), "the input '", callee.inputs[k].name, "' of ", callee.name, " is ",
-              shown(*callee.locals[k]), ", not ", shown(*type_of(s.args[k])));
+      require(fits(*type_of(s.args[k]), *callee.locals[k]), "the input '", callee.inputs[k].name,
+              "' of ", callee.name, " is ", shown(*callee.locals[k]), ", not ",
+              shown(*type_of(s.args[k])));
     depth_ = std::max(depth_, depths_[s.index] + 1);
     require(depth_ <= kMostCalls, "calls are more than ", kMostCalls, " deep");
     assign_one(s, *callee.result);
@@ -417,12 +442,15 @@ class FunctionVerifier {
   void make(const Statement& s) {
     require(s.to.size() == 1 && s.to[0] < f_.locals.size(), "what is made goes to one local");
     const Type& made = *f_.locals[s.to[0]];
-    require(made.kind == Kind::Tuple || made.kind == Kind::List || made.kind == Kind::Dict, shown(made), " is no container");
+    require(made.kind == Kind::Tuple || made.kind == Kind::List || made.kind == Kind::Dict,
+            shown(made), " is no container");
     const bool tuple = made.kind == Kind::Tuple, dict = made.kind == Kind::Dict;
-    require(tuple ? s.args.size() == made.items.size() : !dict || s.args.size() % 2 == 0, "the items do not fit ", shown(made));
+    require(tuple ? s.args.size() == made.items.size() : !dict || s.args.size() % 2 == 0,
+            "the items do not fit ", shown(made));
     for (size_t k = 0; k < s.args.size(); ++k) {
       const Type& of = *made.items[tuple ? k : dict ? k % 2 : 0];
-      require(fits(*type_of(s.args[k]), of), "an item of ", shown(made), " is ", shown(*type_of(s.args[k])));
+      require(fits(*type_of(s.args[k]), of), "an item of ", shown(made), " is ",
+              shown(*type_of(s.args[k])));
     }
     write(s.to[0]);
   }
@@ -442,9 +470,11 @@ class FunctionVerifier {
 
 void verify_functions(const Code& code) {
   std::vector<int> depths;
-  for (size_t i = 0; i < code.functions.size(); ++i) depths.push_back(FunctionVerifier(code, i, depths).run());
+  for (size_t i = 0; i < code.functions.size(); ++i)
+    depths.push_back(FunctionVerifier(code, i, depths).run());
   for (const AttributeEntry& a : code.attributes)
-    check(is_a(a.value, *a.type), ErrorKind::Runtime, "program", "the attribute '", a.name, "' is no ", shown(*a.type));
+    check(is_a(a.value, *a.type), ErrorKind::Runtime, "program", "the attribute '", a.name,
+          "' is no ", shown(*a.type));
 }
 
 }  // namespace rush::jit

@@ -75,9 +75,9 @@ void IValue::release() noexcept {
 }
 
 const char* kind_name(IValue::Kind kind) {
-  constexpr const char* names[] = {"None",     "a tensor",        "a bool",  "an int", "a float",
-                                   "a string", "a dtype",         "a device", "a layout",
-                                   "a memory format", "a tuple", "a list", "a dict"};
+  constexpr const char* names[] = {
+      "None",     "a tensor", "a bool",          "an int",  "a float", "a string", "a dtype",
+      "a device", "a layout", "a memory format", "a tuple", "a list",  "a dict"};
   return names[size_t(kind)];
 }
 
@@ -245,17 +245,23 @@ std::string shown_float(double d) {
 }
 
 std::string quoted_string(const std::string& s) {
-  const char quote = s.find('\'') != std::string::npos && s.find('"') == std::string::npos ? '"' : '\'';
+  const char quote =
+      s.find('\'') != std::string::npos && s.find('"') == std::string::npos ? '"' : '\'';
   std::string text(1, quote);
   for (const char c : s) {
-    if (c == quote || c == '\\') (text += '\\') += c;
-    else if (c == '\n') text += "\\n";
-    else if (c == '\t') text += "\\t";
-    else if (c == '\r') text += "\\r";
+    if (c == quote || c == '\\')
+      (text += '\\') += c;
+    else if (c == '\n')
+      text += "\\n";
+    else if (c == '\t')
+      text += "\\t";
+    else if (c == '\r')
+      text += "\\r";
     else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       constexpr char digits[] = "0123456789abcdef";
       ((text += "\\x") += digits[c >> 4 & 15]) += digits[c & 15];
-    } else text += c;
+    } else
+      text += c;
   }
   return text += quote;
 }
@@ -269,7 +275,8 @@ std::string shown(const IValue& v, bool quoted) {
       return "None";
     case Kind::Tensor: {
       const Tensor& t = v.tensor();
-      return concat("tensor(shape=", IntList(t.sizes()), ", dtype=", t.dtype(), ", device=", t.device(), ")");
+      return concat("tensor(shape=", IntList(t.sizes()), ", dtype=", t.dtype(),
+                    ", device=", t.device(), ")");
     }
     case Kind::Bool:
       return v.boolean() ? "True" : "False";
@@ -282,7 +289,9 @@ std::string shown(const IValue& v, bool quoted) {
     case Kind::DType:
       return concat("torch.", DType(v.integer()));
     case Kind::Device:
-      return quoted ? concat("device(type='", name(v.device().type), "', index=", v.device().index, ")") : concat(v.device());
+      return quoted ? concat("device(type='", name(v.device().type), "', index=", v.device().index,
+                             ")")
+                    : concat(v.device());
     case Kind::Layout:
       return "torch.strided";
     case Kind::MemoryFormat:

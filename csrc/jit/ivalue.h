@@ -113,7 +113,9 @@ class RUSH_API IValue {
   DictObject& dict() const;
   const TupleNames* names() const;  // of a tuple; null: it has none
   Scalar scalar() const {
-    return kind_ == Kind::Double ? Scalar(d_) : kind_ == Kind::Bool ? Scalar(boolean()) : Scalar(i_);
+    return kind_ == Kind::Double ? Scalar(d_)
+           : kind_ == Kind::Bool ? Scalar(boolean())
+                                 : Scalar(i_);
   }
   // Are these the same object?
   bool is(const IValue& o) const { return kind_ == o.kind_ && i_ == o.i_; }

@@ -126,7 +126,6 @@ class JsonReader {
     return {};
   }
 
-
   std::string where_, context_;
 };
 

@@ -55,29 +55,30 @@ class Runner {
  private:
   static std::string located(const std::string& message, const Function& f, const Step& s) {
     if (f.file.empty() && s.line == 0) return message;
-    return concat(message, "\n  in ", f.name, f.file.empty() ? "" : " at ", f.file, s.line ? concat(f.file.empty() ? " at line " : ":", s.line) : "");
+    return concat(message, "\n  in ", f.name, f.file.empty() ? "" : " at ", f.file,
+                  s.line ? concat(f.file.empty() ? " at line " : ":", s.line) : "");
   }
 
   // `at` is the next step all the while, for messages.
   IValue steps(const Machine& m, IValue* c, const Step*& at, std::list<ModeScope>& scopes) {
-#define RUSH_CHECKED(name, builtin)                                         \
-  case StepCode::name: {                                                    \
-    int64_t r;                                                              \
-    if (builtin(c[s.a].integer(), c[s.b].integer(), &r)) overflow();        \
-    c[s.to].put(r);                                                         \
-    break;                                                                  \
+#define RUSH_CHECKED(name, builtin)                                  \
+  case StepCode::name: {                                             \
+    int64_t r;                                                       \
+    if (builtin(c[s.a].integer(), c[s.b].integer(), &r)) overflow(); \
+    c[s.to].put(r);                                                  \
+    break;                                                           \
   }
-#define RUSH_COMPARE(name, as, op)                     \
-  case StepCode::name:                                 \
-    c[s.to].put(bool(c[s.a].as() op c[s.b].as()));     \
+#define RUSH_COMPARE(name, as, op)                 \
+  case StepCode::name:                             \
+    c[s.to].put(bool(c[s.a].as() op c[s.b].as())); \
     break;
-#define RUSH_FLOAT(name, op)                           \
-  case StepCode::name:                                 \
+#define RUSH_FLOAT(name, op)                             \
+  case StepCode::name:                                   \
     c[s.to].put(double(c[s.a].real() op c[s.b].real())); \
     break;
-#define RUSH_JUMP(name, op)                                               \
-  case StepCode::name:                                                    \
-    if (!(c[s.a].integer() op c[s.b].integer())) at = first + s.extra;    \
+#define RUSH_JUMP(name, op)                                            \
+  case StepCode::name:                                                 \
+    if (!(c[s.a].integer() op c[s.b].integer())) at = first + s.extra; \
     break;
     const Step* const first = m.steps.data();
     while (true) {
@@ -85,24 +86,24 @@ class Runner {
       switch (s.code) {
         case StepCode::None:
           break;
-        RUSH_CHECKED(AddInt, __builtin_add_overflow)
-        RUSH_CHECKED(SubInt, __builtin_sub_overflow)
-        RUSH_CHECKED(MulInt, __builtin_mul_overflow)
-        RUSH_COMPARE(LtInt, integer, <)
-        RUSH_COMPARE(LeInt, integer, <=)
-        RUSH_COMPARE(GtInt, integer, >)
-        RUSH_COMPARE(GeInt, integer, >=)
-        RUSH_COMPARE(EqInt, integer, ==)
-        RUSH_COMPARE(NeInt, integer, !=)
-        RUSH_FLOAT(AddFloat, +)
-        RUSH_FLOAT(SubFloat, -)
-        RUSH_FLOAT(MulFloat, *)
-        RUSH_COMPARE(LtFloat, real, <)
-        RUSH_COMPARE(LeFloat, real, <=)
-        RUSH_COMPARE(GtFloat, real, >)
-        RUSH_COMPARE(GeFloat, real, >=)
-        RUSH_COMPARE(EqFloat, real, ==)
-        RUSH_COMPARE(NeFloat, real, !=)
+          RUSH_CHECKED(AddInt, __builtin_add_overflow)
+          RUSH_CHECKED(SubInt, __builtin_sub_overflow)
+          RUSH_CHECKED(MulInt, __builtin_mul_overflow)
+          RUSH_COMPARE(LtInt, integer, <)
+          RUSH_COMPARE(LeInt, integer, <=)
+          RUSH_COMPARE(GtInt, integer, >)
+          RUSH_COMPARE(GeInt, integer, >=)
+          RUSH_COMPARE(EqInt, integer, ==)
+          RUSH_COMPARE(NeInt, integer, !=)
+          RUSH_FLOAT(AddFloat, +)
+          RUSH_FLOAT(SubFloat, -)
+          RUSH_FLOAT(MulFloat, *)
+          RUSH_COMPARE(LtFloat, real, <)
+          RUSH_COMPARE(LeFloat, real, <=)
+          RUSH_COMPARE(GtFloat, real, >)
+          RUSH_COMPARE(GeFloat, real, >=)
+          RUSH_COMPARE(EqFloat, real, ==)
+          RUSH_COMPARE(NeFloat, real, !=)
         case StepCode::Not:
           c[s.to].put(!c[s.a].boolean());
           break;
@@ -125,12 +126,12 @@ class Runner {
         case StepCode::DivInt:
           c[s.to].put(integers::divide(double(c[s.a].integer()), double(c[s.b].integer())));
           break;
-        RUSH_JUMP(JumpUnlessLtInt, <)
-        RUSH_JUMP(JumpUnlessLeInt, <=)
-        RUSH_JUMP(JumpUnlessGtInt, >)
-        RUSH_JUMP(JumpUnlessGeInt, >=)
-        RUSH_JUMP(JumpUnlessEqInt, ==)
-        RUSH_JUMP(JumpUnlessNeInt, !=)
+          RUSH_JUMP(JumpUnlessLtInt, <)
+          RUSH_JUMP(JumpUnlessLeInt, <=)
+          RUSH_JUMP(JumpUnlessGtInt, >)
+          RUSH_JUMP(JumpUnlessGeInt, >=)
+          RUSH_JUMP(JumpUnlessEqInt, ==)
+          RUSH_JUMP(JumpUnlessNeInt, !=)
         case StepCode::Jump:
           at = first + s.extra;
           break;
@@ -214,7 +215,9 @@ class Runner {
           IValue v = c[p.cells[0]];
           empty(p, c);
           if (p.by_kind ? !has_kind(v, *p.type) : !is_a(v, *p.type)) [[unlikely]]
-            throw ScriptError("TypeError", concat("expected ", shown(*p.type), ", got ", kind_name(v.kind())), ErrorKind::Type);
+            throw ScriptError("TypeError",
+                              concat("expected ", shown(*p.type), ", got ", kind_name(v.kind())),
+                              ErrorKind::Type);
           c[s.to] = std::move(v);
           break;
         }
@@ -241,8 +244,11 @@ class Runner {
 
   static ErrorKind kind_of_error(const std::string& name) {
     constexpr std::pair<std::string_view, ErrorKind> kinds[] = {
-        {"ValueError", ErrorKind::Value},   {"TypeError", ErrorKind::Type}, {"IndexError", ErrorKind::Index},
-        {"KeyError", ErrorKind::Index},     {"NotImplementedError", ErrorKind::NotImplemented},
+        {"ValueError", ErrorKind::Value},
+        {"TypeError", ErrorKind::Type},
+        {"IndexError", ErrorKind::Index},
+        {"KeyError", ErrorKind::Index},
+        {"NotImplementedError", ErrorKind::NotImplemented},
         {"OverflowError", ErrorKind::Overflow}};
     for (const auto& [known, kind] : kinds) {
       if (name == known) return kind;
@@ -276,7 +282,8 @@ class Runner {
       return IValue::dict(std::move(keys), std::move(items));
     }
     for (const uint32_t k : p.cells) items.push_back(c[k]);
-    return p.type->kind == Type::Kind::Tuple ? IValue::tuple(std::move(items), p.type->names) : IValue::list(std::move(items));
+    return p.type->kind == Type::Kind::Tuple ? IValue::tuple(std::move(items), p.type->names)
+                                             : IValue::list(std::move(items));
   }
 
   // Ops ------------------------------------------------------------------------------------------
@@ -316,7 +323,8 @@ class Runner {
       case ArgKind::Operand:
         if (x.isTensor()) [[likely]]
           return v.borrow(x.tensor().impl());
-        if (a.number.defined() && a.number.dtype() == x.scalar().default_type()) return v.borrow(a.number.impl());
+        if (a.number.defined() && a.number.dtype() == x.scalar().default_type())
+          return v.borrow(a.number.impl());
         return v.own(wrap_number(x.scalar()));
       case ArgKind::Scalar:
         return v.set(x.scalar());
@@ -352,7 +360,8 @@ class Runner {
       case ArgKind::Tensors: {
         std::vector<Tensor> tensors;
         tensors.reserve(x.items().size());
-        for (const IValue& item : x.items()) tensors.push_back(item.isTensor() ? item.tensor() : Tensor());
+        for (const IValue& item : x.items())
+          tensors.push_back(item.isTensor() ? item.tensor() : Tensor());
         return v.own(std::move(tensors));
       }
       case ArgKind::Generator:
@@ -438,9 +447,11 @@ class Runner {
       default:
         break;
     }
-    const bool fits = expected == Type::Kind::Union ? made.is_number() : size_t(made.kind()) == size_t(expected);
+    const bool fits =
+        expected == Type::Kind::Union ? made.is_number() : size_t(made.kind()) == size_t(expected);
     if (!fits) [[unlikely]]
-      fail(ErrorKind::Runtime, p.op->name, "a result is ", kind_name(made.kind()), " with these arguments, which programs cannot keep");
+      fail(ErrorKind::Runtime, p.op->name, "a result is ", kind_name(made.kind()),
+           " with these arguments, which programs cannot keep");
     to = std::move(made);
   }
 
@@ -457,13 +468,16 @@ class Runner {
 
 }  // namespace
 
-IValue run(const Code& code, const Function& f, Variables& variables, const std::vector<IValue>& inputs) {
-  check(inputs.size() <= f.inputs.size(), ErrorKind::Type, f.name, "expected at most ", f.inputs.size(), " inputs, got ", inputs.size());
+IValue run(const Code& code, const Function& f, Variables& variables,
+           const std::vector<IValue>& inputs) {
+  check(inputs.size() <= f.inputs.size(), ErrorKind::Type, f.name, "expected at most ",
+        f.inputs.size(), " inputs, got ", inputs.size());
   std::vector<IValue> cells;
   cells.reserve(f.machine->num_cells + f.machine->constants.size());
   for (size_t i = 0; i < f.inputs.size(); ++i) {
     const auto& [name, standard] = f.inputs[i];
-    check(i < inputs.size() || standard, ErrorKind::Type, f.name, "the input '", name, "' is missing");
+    check(i < inputs.size() || standard, ErrorKind::Type, f.name, "the input '", name,
+          "' is missing");
     const IValue& given = i < inputs.size() ? inputs[i] : standard->value;
     const Type& type = *f.locals[i];
     if (type.kind < Type::Kind::Tuple && size_t(given.kind()) == size_t(type.kind)) [[likely]]

@@ -105,7 +105,8 @@ class Preparer {
   size_t step(Step s) {
     m_->steps.push_back(s);
     const size_t at = m_->steps.size() - 1;
-    const bool loads = s.code == StepCode::LoadState || s.code == StepCode::LoadAttribute || s.code == StepCode::LoadConstant;
+    const bool loads = s.code == StepCode::LoadState || s.code == StepCode::LoadAttribute ||
+                       s.code == StepCode::LoadConstant;
     if (!loads && s.a & kConstant) constant_uses_.push_back({.step = at, .field = 0});
     if (!loads && s.b & kConstant) constant_uses_.push_back({.step = at, .field = 1});
     return at;
@@ -116,10 +117,13 @@ class Preparer {
       if (p.cells[k] & kConstant) constant_uses_.push_back({.plan = at, .at = k});
     }
     for (size_t k = 0; k < p.args.size(); ++k) {
-      const auto is_constant = [](const ArgPlan& a) { return a.from == ArgPlan::From::Cell && a.index & kConstant; };
+      const auto is_constant = [](const ArgPlan& a) {
+        return a.from == ArgPlan::From::Cell && a.index & kConstant;
+      };
       if (is_constant(p.args[k])) constant_uses_.push_back({.plan = at, .at = k, .field = 1});
       for (size_t i = 0; i < p.args[k].items.size(); ++i) {
-        if (is_constant(p.args[k].items[i])) constant_uses_.push_back({.plan = at, .at = k, .field = int(i) + 2});
+        if (is_constant(p.args[k].items[i]))
+          constant_uses_.push_back({.plan = at, .at = k, .field = int(i) + 2});
       }
     }
     m_->plans.push_back(std::move(p));
@@ -140,11 +144,14 @@ class Preparer {
 
   // A comparison of ints whose result only this `if` reads becomes one step with its jump.
   bool fuses(const Statement& s, const Statement* before) const {
-    if (!before || before->kind != Statement::Kind::Builtin || s.args[0].kind != Operand::Kind::Local) return false;
+    if (!before || before->kind != Statement::Kind::Builtin ||
+        s.args[0].kind != Operand::Kind::Local)
+      return false;
     const Quick q = before->builtin->quick;
     const Use& u = uses_[s.args[0].index];
-    return q >= Quick::LtInt && q <= Quick::NeInt && before->to[0] == s.args[0].index && u.writes == 1 && u.reads == 1 &&
-           !m_->steps.empty() && m_->steps.back().code == StepCode(q);
+    return q >= Quick::LtInt && q <= Quick::NeInt && before->to[0] == s.args[0].index &&
+           u.writes == 1 && u.reads == 1 && !m_->steps.empty() &&
+           m_->steps.back().code == StepCode(q);
   }
   size_t jump_unless(const Statement& s, const Statement* before) {
     if (fuses(s, before)) {
@@ -164,7 +171,8 @@ class Preparer {
         return op(s);
       case Statement::Kind::If: {
         const size_t test = jump_unless(s, before);
-        if (s.body.empty() && s.orelse.size() == 1 && s.orelse[0].kind == Statement::Kind::Break && loops_.back().modes == modes_) {
+        if (s.body.empty() && s.orelse.size() == 1 && s.orelse[0].kind == Statement::Kind::Break &&
+            loops_.back().modes == modes_) {
           loops_.back().breaks.push_back(test);
           return;
         }
@@ -192,7 +200,8 @@ class Preparer {
       case Statement::Kind::Continue: {
         for (int k = loops_.back().modes; k < modes_; ++k) step({.code = StepCode::Leave});
         const bool stays = s.kind == Statement::Kind::Continue;
-        const size_t at = step({.code = stays ? StepCode::Repeat : StepCode::Jump, .extra = loops_.back().begin});
+        const size_t at =
+            step({.code = stays ? StepCode::Repeat : StepCode::Jump, .extra = loops_.back().begin});
         if (!stays) loops_.back().breaks.push_back(at);
         return;
       }
@@ -209,13 +218,20 @@ class Preparer {
           step({.code = StepCode::MovePlain, .to = s.to[0], .a = a, .line = line_});
           return;
         }
-        step({.code = takes_it ? StepCode::Take : StepCode::Move, .to = target(s.to[0]), .a = a, .line = line_});
+        step({.code = takes_it ? StepCode::Take : StepCode::Move,
+              .to = target(s.to[0]),
+              .a = a,
+              .line = line_});
         return;
       }
       case Statement::Kind::SetState:
       case Statement::Kind::SetAttribute: {
         const uint32_t a = cell(s.args[0]);
-        step({.code = s.kind == Statement::Kind::SetState ? StepCode::SetState : StepCode::SetAttribute, .a = a, .extra = s.index, .line = line_});
+        step({.code =
+                  s.kind == Statement::Kind::SetState ? StepCode::SetState : StepCode::SetAttribute,
+              .a = a,
+              .extra = s.index,
+              .line = line_});
         return;
       }
       case Statement::Kind::With: {
@@ -242,23 +258,30 @@ class Preparer {
   // A result that only this move reads, made by the statement before it, is written to its place at
   // once.
   bool writes_there(const Statement& s, const Statement* before) {
-    if (!before || s.args[0].kind != Operand::Kind::Local || before->to.size() != 1 || m_->steps.empty()) return false;
+    if (!before || s.args[0].kind != Operand::Kind::Local || before->to.size() != 1 ||
+        m_->steps.empty())
+      return false;
     const uint32_t local = s.args[0].index;
     const Use& u = uses_[local];
-    if (before->to[0] != local || u.writes != 1 || u.reads != 1 || !(*f_.locals[local] == *f_.locals[s.to[0]])) return false;
+    if (before->to[0] != local || u.writes != 1 || u.reads != 1 ||
+        !(*f_.locals[local] == *f_.locals[s.to[0]]))
+      return false;
     Step& last = m_->steps.back();
     if (before->kind == Statement::Kind::Op) {
       if (last.code != StepCode::Op) return false;
       m_->plans[last.extra].to = {s.to[0]};
       return true;
     }
-    if (before->kind != Statement::Kind::Builtin && before->kind != Statement::Kind::Call && before->kind != Statement::Kind::Make) return false;
+    if (before->kind != Statement::Kind::Builtin && before->kind != Statement::Kind::Call &&
+        before->kind != Statement::Kind::Make)
+      return false;
     if (last.to != local || last.code == StepCode::Op || last.code == StepCode::Jump) return false;
     last.to = s.to[0];
     return true;
   }
   static bool leaves(const Statement& s) {
-    return s.kind == Statement::Kind::Return || s.kind == Statement::Kind::Break || s.kind == Statement::Kind::Continue || s.kind == Statement::Kind::Raise;
+    return s.kind == Statement::Kind::Return || s.kind == Statement::Kind::Break ||
+           s.kind == Statement::Kind::Continue || s.kind == Statement::Kind::Raise;
   }
 
   void planned(const Statement& s) {
@@ -287,10 +310,12 @@ class Preparer {
                                                             : nullptr;
     if (!wide || wide->kind != Type::Kind::Union) return false;
     const auto is_there = [&](const Type& t) {
-      return std::any_of(wide->items.begin(), wide->items.end(), [&](const TypePointer& w) { return *w == t; });
+      return std::any_of(wide->items.begin(), wide->items.end(),
+                         [&](const TypePointer& w) { return *w == t; });
     };
     if (narrow.kind != Type::Kind::Union) return is_there(narrow);
-    return std::all_of(narrow.items.begin(), narrow.items.end(), [&](const TypePointer& t) { return is_there(*t); });
+    return std::all_of(narrow.items.begin(), narrow.items.end(),
+                       [&](const TypePointer& t) { return is_there(*t); });
   }
 
   void builtin(const Statement& s) {
@@ -320,10 +345,14 @@ class Preparer {
     if (n < 2 || s.args[0].kind != Operand::Kind::Local || s.to[0] != s.args[0].index) return false;
     const Step& copied = m_->steps[n - 1];
     Step& test = m_->steps[n - 2];
-    const bool by_one = s.args[1].kind == Operand::Kind::Value && s.args[1].value.isInt() && s.args[1].value.integer() == 1;
-    if (!by_one || copied.code != StepCode::MovePlain || test.code != StepCode::JumpUnlessLtInt || copied.a != s.to[0] || test.a != s.to[0])
+    const bool by_one = s.args[1].kind == Operand::Kind::Value && s.args[1].value.isInt() &&
+                        s.args[1].value.integer() == 1;
+    if (!by_one || copied.code != StepCode::MovePlain || test.code != StepCode::JumpUnlessLtInt ||
+        copied.a != s.to[0] || test.a != s.to[0])
       return false;
-    if (std::find(loops_.back().breaks.begin(), loops_.back().breaks.end(), n - 2) == loops_.back().breaks.end()) return false;
+    if (std::find(loops_.back().breaks.begin(), loops_.back().breaks.end(), n - 2) ==
+        loops_.back().breaks.end())
+      return false;
     test.code = StepCode::ForNext;
     test.to = copied.to;
     m_->steps.pop_back();
@@ -334,7 +363,8 @@ class Preparer {
     ArgPlan a;
     a.kind = kind;
     a.broadcast = broadcast;
-    plan.borrows = plan.borrows || kind == ArgKind::Ints || kind == ArgKind::Floats || kind == ArgKind::Tensors;
+    plan.borrows = plan.borrows || kind == ArgKind::Ints || kind == ArgKind::Floats ||
+                   kind == ArgKind::Tensors;
     a.index = o.index;
     switch (o.kind) {
       case Operand::Kind::Local:
@@ -345,7 +375,8 @@ class Preparer {
         if (o.value.isNone()) break;
         a.from = ArgPlan::From::Cell;
         a.index = constant(o.value);
-        if (o.value.is_number() && (kind == ArgKind::Operand || kind == ArgKind::Tensor)) a.number = wrap_number(o.value.scalar());
+        if (o.value.is_number() && (kind == ArgKind::Operand || kind == ArgKind::Tensor))
+          a.number = wrap_number(o.value.scalar());
         break;
       case Operand::Kind::State:
         a.from = ArgPlan::From::State;
@@ -359,7 +390,9 @@ class Preparer {
         break;
       case Operand::Kind::List: {
         a.from = ArgPlan::From::List;
-        const ArgKind of = kind == ArgKind::Ints ? ArgKind::Int : kind == ArgKind::Floats ? ArgKind::Float : ArgKind::Tensor;
+        const ArgKind of = kind == ArgKind::Ints     ? ArgKind::Int
+                           : kind == ArgKind::Floats ? ArgKind::Float
+                                                     : ArgKind::Tensor;
         for (const Operand& item : o.items) a.items.push_back(arg(item, of, 0, plan));
         break;
       }
@@ -369,7 +402,8 @@ class Preparer {
   void op(const Statement& s) {
     Plan p;
     p.op = s.op;
-    for (size_t k = 0; k < s.args.size(); ++k) p.args.push_back(arg(s.args[k], s.op->args[k].kind, s.op->args[k].broadcast, p));
+    for (size_t k = 0; k < s.args.size(); ++k)
+      p.args.push_back(arg(s.args[k], s.op->args[k].kind, s.op->args[k].broadcast, p));
     p.to = s.to;
     for (const TypePointer& t : result_types(*s.op)) p.kinds.push_back(t->kind);
     for (const uint32_t local : s.to) std::erase(p.passing, local);

@@ -10,11 +10,38 @@ namespace rush::jit {
 enum class StepCode : uint8_t {
   // The first ones are those of Quick, in its order.
   None,
-  AddInt, SubInt, MulInt, LtInt, LeInt, GtInt, GeInt, EqInt, NeInt,
-  AddFloat, SubFloat, MulFloat, LtFloat, LeFloat, GtFloat, GeFloat, EqFloat, NeFloat,
-  Not, IntToFloat, ModInt, FloordivInt, NegInt, DivFloat, DivInt,
+  AddInt,
+  SubInt,
+  MulInt,
+  LtInt,
+  LeInt,
+  GtInt,
+  GeInt,
+  EqInt,
+  NeInt,
+  AddFloat,
+  SubFloat,
+  MulFloat,
+  LtFloat,
+  LeFloat,
+  GtFloat,
+  GeFloat,
+  EqFloat,
+  NeFloat,
+  Not,
+  IntToFloat,
+  ModInt,
+  FloordivInt,
+  NegInt,
+  DivFloat,
+  DivInt,
   // A comparison of ints and the jump that follows where it does not hold.
-  JumpUnlessLtInt, JumpUnlessLeInt, JumpUnlessGtInt, JumpUnlessGeInt, JumpUnlessEqInt, JumpUnlessNeInt,
+  JumpUnlessLtInt,
+  JumpUnlessLeInt,
+  JumpUnlessGtInt,
+  JumpUnlessGeInt,
+  JumpUnlessEqInt,
+  JumpUnlessNeInt,
   Jump,        // to `extra`
   JumpUnless,  // a: a bool
   Repeat,      // as Jump, to the next turn of a loop
@@ -61,16 +88,16 @@ struct Plan {
   const Builtin* builtin = nullptr;
   const OpEntry* op = nullptr;
   uint32_t function = 0;
-  std::vector<uint32_t> cells;   // arguments
-  std::vector<ArgPlan> args;     // of an op
-  std::vector<uint32_t> to;      // of an op
-  std::vector<Type::Kind> kinds; // of its results: what they must be
-  std::vector<uint32_t> passing; // cells that are emptied afterwards
-  bool borrows = false;          // an argument of the op lies in a pool
-  TypePointer type;              // Make, Cast
-  bool by_kind = false;          // Cast: the kind of the value tells all
-  std::string error;             // Raise
-  Modes modes;                   // Enter
+  std::vector<uint32_t> cells;    // arguments
+  std::vector<ArgPlan> args;      // of an op
+  std::vector<uint32_t> to;       // of an op
+  std::vector<Type::Kind> kinds;  // of its results: what they must be
+  std::vector<uint32_t> passing;  // cells that are emptied afterwards
+  bool borrows = false;           // an argument of the op lies in a pool
+  TypePointer type;               // Make, Cast
+  bool by_kind = false;           // Cast: the kind of the value tells all
+  std::string error;              // Raise
+  Modes modes;                    // Enter
 };
 
 struct Machine {

@@ -85,7 +85,8 @@ namespace {
 
 // The modes of the parts: attributes named "training" or "....training".
 bool is_mode(const AttributeEntry& a) {
-  return a.type->kind == Type::Kind::Bool && (a.name == "training" || a.name.ends_with(".training"));
+  return a.type->kind == Type::Kind::Bool &&
+         (a.name == "training" || a.name.ends_with(".training"));
 }
 size_t attribute_named(const Code& code, const std::string& name) {
   for (size_t i = 0; i < code.attributes.size(); ++i) {

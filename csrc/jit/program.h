@@ -54,7 +54,7 @@ class RUSH_API Program {
   NamedTensors named(bool parameters) const;
   const Code& checked() const;
   std::shared_ptr<const Code> code_;
-  std::shared_ptr<Variables> variables_;  // what copies share
+  std::shared_ptr<Variables> variables_;                    // what copies share
   std::vector<std::pair<std::string, std::string>> extra_;  // files of the user's, by name
 };
 

@@ -29,7 +29,7 @@ RUSH_API LoadedProgram read_program(const ByteSource& source, const std::string&
 RUSH_API void write_program(ByteSink& sink, const Code& code, const Variables& variables,
                             const ExtraFiles& extra);
 // The file appears whole or not at all.
-RUSH_API void write_program(const std::string& path, const Code& code,
-                            const Variables& variables, const ExtraFiles& extra);
+RUSH_API void write_program(const std::string& path, const Code& code, const Variables& variables,
+                            const ExtraFiles& extra);
 
 }  // namespace rush::jit

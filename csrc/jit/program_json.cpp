@@ -175,7 +175,8 @@ class CodeReader : JsonReader {
     }
     for (const Json& m : array(j, "methods")) code.methods.push_back(method(m));
     if (format == 1) return code;
-    for (const Json& a : array(j, "attributes")) code.attributes.push_back(attribute_from(a, where_));
+    for (const Json& a : array(j, "attributes"))
+      code.attributes.push_back(attribute_from(a, where_));
     for (const Json& f : array(j, "functions")) code.functions.push_back(function_from(f, where_));
     return code;
   }
@@ -352,7 +353,6 @@ class CodeReader : JsonReader {
     context_.clear();
     return m;
   }
-
 };
 
 }  // namespace
@@ -375,14 +375,14 @@ std::string code_text(const Code& code, const StoredState& stored) {
   // Programs without functions are written as they always were, for readers of any age.
   const bool plain = code.functions.empty() && code.attributes.empty();
   Json::Object o{{"format", Json(plain ? int64_t{1} : kFormat)},
-                           {"table", Json(kTableVersion)},
-                           {"library", Json(version())},
-                           {"training", Json(code.training)},
-                           {"by_mode", Json(code.by_mode)},
-                           {"state", Json(std::move(state))},
-                           {"aliases", Json(std::move(aliases))},
-                           {"constants", Json(std::move(constants))},
-                           {"methods", Json(std::move(methods))}};
+                 {"table", Json(kTableVersion)},
+                 {"library", Json(version())},
+                 {"training", Json(code.training)},
+                 {"by_mode", Json(code.by_mode)},
+                 {"state", Json(std::move(state))},
+                 {"aliases", Json(std::move(aliases))},
+                 {"constants", Json(std::move(constants))},
+                 {"methods", Json(std::move(methods))}};
   if (!plain) {
     Json::Array attributes, functions;
     for (const AttributeEntry& a : code.attributes) attributes.push_back(json_of(a));

@@ -9,9 +9,9 @@ namespace {
 
 using Kind = Type::Kind;
 
-constexpr std::string_view kNames[] = {"None", "Tensor", "bool",   "int",           "float", "str",
-                                       "dtype", "Device", "layout", "memory_format", "Tuple", "List",
-                                       "Dict",  "Union"};
+constexpr std::string_view kNames[] = {"None",  "Tensor", "bool",   "int",    "float",
+                                       "str",   "dtype",  "Device", "layout", "memory_format",
+                                       "Tuple", "List",   "Dict",   "Union"};
 constexpr size_t kMostItems = 4096;
 
 TypePointer make(Kind kind, std::vector<TypePointer> items = {}) {
@@ -227,7 +227,8 @@ IValue taken_as(const IValue& value, const Type& type, const std::string& what) 
   if (type.kind == Kind::Float && value.isInt()) return double(value.integer());
   const bool sequence = type.kind == Kind::Tuple || type.kind == Kind::List;
   // A list may be given for a tuple and the reverse: callers have the one that is at hand.
-  if (size_t(value.kind()) != size_t(type.kind) && !(sequence && (value.isTuple() || value.isList())))
+  if (size_t(value.kind()) != size_t(type.kind) &&
+      !(sequence && (value.isTuple() || value.isList())))
     refuse();
   if (type.kind < Kind::Tuple) return value;
   if (type.kind == Kind::Dict) {

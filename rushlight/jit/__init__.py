@@ -1,4 +1,5 @@
-"""Programs without Python: trace and script make one, save and load keep it; C++ runs and trains it.
+"""Programs without Python: trace and script make one, save and load keep it; C++ runs and
+trains it.
 
 docs/programs.md is the guide."""
 
@@ -15,9 +16,9 @@ from rushlight.jit import annotations as annotations
 from rushlight.jit._files import load, save
 from rushlight.jit._modules import ScriptModule
 from rushlight.jit._program import ScriptFunction, TopLevelTracedModule, TracedModule
+from rushlight.jit._script.source import mark
 from rushlight.jit._scripted import RecursiveScriptModule, script_function, script_module
 from rushlight.jit._trace import TracerWarning, TracingCheckError, trace, trace_module
-from rushlight.jit._script.source import mark
 from rushlight.jit._values import Error
 from rushlight.nn import Module
 

@@ -15,11 +15,13 @@ __all__ = ["load", "save"]
 
 
 def save(m: Any, f: FileLike | Any, _extra_files: dict[str, Any] | None = None) -> None:
-    """Writes what jit.trace or jit.script made to a file (model.rush), which jit.load and C++ programs read."""
+    """Writes what jit.trace or jit.script made to a file (model.rush), which jit.load and C++
+    programs read."""
     if not isinstance(m, TopLevelTracedModule | ScriptFunction):
         if not isinstance(m, ScriptModule):
             raise TypeError(
-                f"jit.save: expected what jit.trace or jit.script made, got {type(m).__name__}; for "
+                f"jit.save: expected what jit.trace or jit.script made, got {type(m).__name__}; "
+                "for "
                 "its weights alone, save the state_dict"
             )
         from rushlight.jit._scripted import script_module

@@ -27,4 +27,6 @@ class ScriptModule(Module):
 
     @property
     def graph(self) -> str:
-        raise NotImplementedError("ScriptModule.graph: the module is Python; jit.script compiles it")
+        raise NotImplementedError(
+            "ScriptModule.graph: the module is Python; jit.script compiles it"
+        )

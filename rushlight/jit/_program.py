@@ -51,13 +51,11 @@ class Code:
         defaults = self.defaults.get(method)
         if defaults:
             given = {**{k: v for k, v in defaults.items() if k not in kwargs}, **given}
-        count = len(args) + len(kwargs) + (len(set(given) - set(names[: len(args)])) if defaults else 0)
+        count = (
+            len(args) + len(kwargs) + (len(set(given) - set(names[: len(args)])) if defaults else 0)
+        )
         given.update(kwargs)
-        if (
-            len(args) > len(names)
-            or len(given) != count
-            or set(given) != set(names)
-        ):
+        if len(args) > len(names) or len(given) != count or set(given) != set(names):
             raise TypeError(
                 f"{method}: the program has the inputs {', '.join(names) or '(none)'}; "
                 f"got {len(args)} by position and {', '.join(kwargs) or 'none'} by name"

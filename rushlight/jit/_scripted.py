@@ -27,7 +27,12 @@ class RecursiveScriptModule(TopLevelTracedModule):
     """
 
     def __init__(
-        self, code: Code, state: list[Tensor], original_name: str, names: Any = (), source: Any = None
+        self,
+        code: Code,
+        state: list[Tensor],
+        original_name: str,
+        names: Any = (),
+        source: Any = None,
     ) -> None:
         names = dict(names)
         super().__init__(code, state, original_name, names)
@@ -71,7 +76,9 @@ class RecursiveScriptModule(TopLevelTracedModule):
         finally:
             for path, old, new in zip(self._code.paths, before, state, strict=True):
                 if new is not old:
-                    functools.reduce(lambda m, p: m._modules[p], path[:-1], self)._buffers[path[-1]] = new
+                    functools.reduce(lambda m, p: m._modules[p], path[:-1], self)._buffers[
+                        path[-1]
+                    ] = new
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._run_method("forward", *args, **kwargs)
@@ -102,7 +109,8 @@ class RecursiveScriptModule(TopLevelTracedModule):
     graph = inlined_graph = code
 
     def save(self, f: FileLike | Any, _extra_files: dict[str, Any] | None = None) -> None:
-        """Writes parameters, buffers, attributes and program to a file that jit.load and C++ programs
+        """Writes parameters, buffers, attributes and program to a file that jit.load and C++
+        programs
         read."""
         self._synced_save(f, _extra_files)
 
@@ -119,7 +127,9 @@ class RecursiveScriptModule(TopLevelTracedModule):
         import copy
 
         state = [copy.deepcopy(tensor, memo) for tensor in self._state()]
-        made = RecursiveScriptModule(self._code, state, self.original_name, self._names(), self._script_source)
+        made = RecursiveScriptModule(
+            self._code, state, self.original_name, self._names(), self._script_source
+        )
         copied = _C._jit_copied_attributes(self._code.capsule, self._attributes)
         object.__setattr__(made, "_attributes", copied)
         for (part, _), (mine, _) in zip(made._modes, self._modes, strict=True):
@@ -151,7 +161,8 @@ def script_function(fn: Callable[..., Any], example: Any = None) -> ScriptFuncti
 
 
 def script_module(module: Module) -> RecursiveScriptModule:
-    """forward and the exported methods of a module, as a program over its parameters and buffers."""
+    """forward and the exported methods of a module, as a program over its parameters and
+    buffers."""
     from rushlight.jit._script.errors import Refusal, ScriptError
     from rushlight.jit._script.program import Program
     from rushlight.jit._script.source import is_ignored
@@ -175,4 +186,6 @@ def script_module(module: Module) -> RecursiveScriptModule:
     except Refusal as why:
         raise ScriptError(f"script: {why}") from None
     names = ((name, type(part).__name__) for name, part in module.named_modules() if name)
-    return RecursiveScriptModule(program.code(), [row[1] for row in program.rows], type(module).__name__, names, module)
+    return RecursiveScriptModule(
+        program.code(), [row[1] for row in program.rows], type(module).__name__, names, module
+    )

@@ -1,5 +1,5 @@
-"""jit.script against plain Python: each script of the language gives the same bits, and does so after
-it was saved and loaded."""
+"""jit.script against plain Python: each script of the language gives the same bits, and does so
+after it was saved and loaded."""
 
 import copy
 import inspect
@@ -13,7 +13,7 @@ import pytest
 import rushlight as rl
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from language.running import all_cases, called, dump, modules, outcome  # noqa: E402
+from language.running import all_cases, called, dump, modules, outcome
 
 CASES = {fn.__name__: (fn, inputs) for fn, inputs in all_cases()}
 MODULES = {cls.__name__: (cls, inputs) for cls, inputs in modules()}
@@ -50,7 +50,11 @@ def test_function(name):
 
 def _last_line(error):
     """The last line of the case's own file that an exception went through."""
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith("errors.py")]
+    lines = [
+        f.lineno
+        for f in traceback.extract_tb(error.__traceback__)
+        if f.filename.endswith("errors.py")
+    ]
     return lines[-1]
 
 

@@ -1,5 +1,6 @@
-"""The scripts of the language, saved and run by one C++ process without Python; and a scripted model with a
-data-dependent loop that is trained there: all bits are Python's."""
+"""The scripts of the language, saved and run by one C++ process without Python; and a scripted
+model
+with a data-dependent loop that is trained there: all bits are Python's."""
 
 import subprocess
 import sys
@@ -46,7 +47,11 @@ def test_every_script_in_one_process(folder, tmp_path):
             expected.append(dump(loaded(*given)))
     assert len(asked) >= 200
     done = subprocess.run(
-        [folder / "language", tmp_path], input="\n".join(asked), capture_output=True, text=True, check=True
+        [folder / "language", tmp_path],
+        input="\n".join(asked),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found = done.stdout.splitlines()
     assert found == expected
@@ -66,7 +71,9 @@ def test_a_data_dependent_loop_is_trained_in_cpp(folder, tmp_path):
     scripted.save(tmp_path / "model.rush")
     inputs = rl.jit.script(_tensors(x))
     inputs.save(tmp_path / "inputs.rush")
-    printed = run(folder / "step", tmp_path / "model.rush", tmp_path / "inputs.rush", tmp_path / "after.rush")
+    printed = run(
+        folder / "step", tmp_path / "model.rush", tmp_path / "inputs.rush", tmp_path / "after.rush"
+    )
     optimizer = rl.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     rl.manual_seed(8)
     loss = model.loss(x)

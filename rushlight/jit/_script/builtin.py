@@ -14,6 +14,7 @@ from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
 from rushlight.jit._script.values import NONE, Val, describe, pack, static, type_of
 
+_ZERO, _FLOAT_ZERO, _FALSE, _EMPTY = static(0), static(0.0), static(False), static("")
 _TABLE: dict[int, tuple] = {}  # id of the object -> (object, handler)
 
 
@@ -69,25 +70,29 @@ def _number(c, v, to):
 
 
 @handles(int)
-def int_(c, v=static(0), base=None):
+def int_(c, v=_ZERO, base=None):
     if base is not None:
         refuse("int() with a base is not there in programs")
     return _number(c, v, "int")
 
 
 @handles(float)
-def float_(c, v=static(0.0)):
+def float_(c, v=_FLOAT_ZERO):
     return _number(c, v, "float")
 
 
 @handles(bool)
-def bool_(c, v=static(False)):
+def bool_(c, v=_FALSE):
     return c.truth(v)
 
 
 @handles(str)
-def str_(c, v=static("")):
-    return static(str(v.obj)) if v.known and v.type in (t.INT, t.STR, t.FLOAT, t.BOOL) else c.builtin("str", v)
+def str_(c, v=_EMPTY):
+    return (
+        static(str(v.obj))
+        if v.known and v.type in (t.INT, t.STR, t.FLOAT, t.BOOL)
+        else c.builtin("str", v)
+    )
 
 
 @handles(repr)
@@ -150,7 +155,7 @@ handles(max)(_extreme("max"))
 
 
 @handles(sum)
-def sum_(c, v, start=static(0)):
+def sum_(c, v, start=_ZERO):
     if v.type == t.TENSOR:
         return c.op("sum", v, c.pack_list([static(0)]))
     items = c.opened(v).items
@@ -221,7 +226,7 @@ def chr_(c, v):
 
 
 @handles(sorted)
-def sorted_(c, v, reverse=static(False), key=NONE):
+def sorted_(c, v, reverse=_FALSE, key=NONE):
     if not key.is_none():
         refuse("sorted() takes no key in programs")
     if v.type is not None and v.type.kind == "Dict":
@@ -383,7 +388,7 @@ def _fill_late():
     def annotate(c, the_type, v):
         return c.as_val(v, c.type_from(the_type))
 
-    def tensor(c, data, dtype=NONE, device=NONE, requires_grad=static(False), pin_memory=None):
+    def tensor(c, data, dtype=NONE, device=NONE, requires_grad=_FALSE, pin_memory=None):
         if data.type == t.TENSOR:
             return c.op("clone", c.op("detach", data))
         if device.type == t.STR:
@@ -409,7 +414,9 @@ def _fill_late():
 
         shape = c.builtin("shape", tensors[0])
         for other in tensors[1:]:
-            shape = c.program.call_function(c, broadcast_sizes, [shape, c.builtin("shape", other)], {})
+            shape = c.program.call_function(
+                c, broadcast_sizes, [shape, c.builtin("shape", other)], {}
+            )
         return pack([c.op("expand", v, shape) for v in tensors])
 
     def unwrap_optional(c, v):

@@ -65,12 +65,14 @@ class Calls(Emitter):
                         reasons.append(str(why))
                     continue
                 return self.called_op(name, row, bound)
-        given = ", ".join([*map(describe, args), *(f"{k}={describe(v)}" for k, v in kwargs.items())])
+        given = ", ".join(
+            [*map(describe, args), *(f"{k}={describe(v)}" for k, v in kwargs.items())]
+        )
         why = f" ({reasons[0]})" if len(set(reasons)) == 1 and reasons[0] else ""
         refuse(f"{name}: no form of it takes ({given}){why}")
 
     def called_op(self, name, row, bound):
-        overload, form, *_, results, names = row
+        overload, *_, results, names = row
         statement = {"op": name, "args": bound}
         if overload:
             statement["overload"] = overload
@@ -93,7 +95,11 @@ class Calls(Emitter):
             # f(2, 3) for f((2, 3)): the first list of ints takes the rest.
             place = next(i for i, s in enumerate(positional) if s[1] == "Ints")
             rest = args[place:]
-            if rest and all(type_of(v) == t.INT for v in rest) and not (len(rest) == 1 and positional[place][4]):
+            if (
+                rest
+                and all(type_of(v) == t.INT for v in rest)
+                and not (len(rest) == 1 and positional[place][4])
+            ):
                 args = [*args[:place], pack(rest, "list")]
         if len(args) > len(positional):
             raise _NoFit(f"it takes {len(positional)} arguments by position")
@@ -120,7 +126,7 @@ class Calls(Emitter):
 
     def argument(self, spec, v, loose):
         """The operand for one parameter; raises _NoFit where the value is none for it."""
-        name, kind, optional, _, broadcast, _, holes = spec
+        name, kind, optional, *_ = spec
         if v.is_none():
             if optional:
                 return {"is": None}
@@ -150,12 +156,16 @@ class Calls(Emitter):
             if inner == t.INT:
                 return plain
             if loose and given in (t.BOOL, t.NUMBER, t.TENSOR):
-                return self.builtin(f"int_{ {t.BOOL: 'bool', t.NUMBER: 'number', t.TENSOR: 'tensor'}[given] }", v).operand
+                return self.builtin(
+                    f"int_{ {t.BOOL: 'bool', t.NUMBER: 'number', t.TENSOR: 'tensor'}[given] }", v
+                ).operand
         elif kind == "Float":
             if inner in (t.FLOAT, t.INT):
                 return plain
             if loose and given in (t.BOOL, t.NUMBER, t.TENSOR):
-                return self.builtin(f"float_{ {t.BOOL: 'bool', t.NUMBER: 'number', t.TENSOR: 'tensor'}[given] }", v).operand
+                return self.builtin(
+                    f"float_{ {t.BOOL: 'bool', t.NUMBER: 'number', t.TENSOR: 'tensor'}[given] }", v
+                ).operand
         elif kind == "Device":
             if inner == t.DEVICE:
                 return plain
@@ -202,8 +212,10 @@ class Calls(Emitter):
         inner = (t.without(given, (t.NONE,)) if optional and given is not None else given) or no()
         if inner == t.INT and kind == "Ints" and broadcast:
             return v.operand
-        if inner.kind in ("List", "Tuple") and inner.items and all(
-            i in allowed or (holes and i == t.union(t.NONE, t.TENSOR)) for i in inner.items
+        if (
+            inner.kind in ("List", "Tuple")
+            and inner.items
+            and all(i in allowed or (holes and i == t.union(t.NONE, t.TENSOR)) for i in inner.items)
         ):
             return v.operand
         if kind == "Ints" and loose and given == t.TENSOR and broadcast:
@@ -278,7 +290,9 @@ class Calls(Emitter):
         missing = [f for f in cls._fields if f not in given]
         if missing:
             refuse(f"{cls.__name__} needs the field '{missing[0]}'")
-        operands = [self.as_type(given[f], w)[0] for f, w in zip(cls._fields, type.items, strict=True)]
+        operands = [
+            self.as_type(given[f], w)[0] for f, w in zip(cls._fields, type.items, strict=True)
+        ]
         to = self.local(type)
         self.emit(make=operands, to=to)
         return Val(type, to)
@@ -287,7 +301,9 @@ class Calls(Emitter):
         if device.type == t.DEVICE:
             return device
         if device.known and index.known:
-            return static(_C.device(device.obj, index.obj) if index.obj is not None else _C.device(device.obj))
+            return static(
+                _C.device(device.obj, index.obj) if index.obj is not None else _C.device(device.obj)
+            )
         if not index.is_none():
             device = self.builtin("concat", device, static(":"), index)
         return self.builtin("make_device", device)

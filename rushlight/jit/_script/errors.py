@@ -22,9 +22,14 @@ def located(reason, source, node):
     line = source.first_line + getattr(node, "lineno", 1) - 1
     column = getattr(node, "col_offset", 0) + source.indent + 1
     text = linecache.getline(source.file, line).rstrip("\n")
-    shown = f"\n    {text.strip()}\n    {' ' * (column - 1 - (len(text) - len(text.lstrip())))}^" if text else ""
+    shown = (
+        f"\n    {text.strip()}\n    {' ' * (column - 1 - (len(text) - len(text.lstrip())))}^"
+        if text
+        else ""
+    )
     return ScriptError(
-        f'script: {reason}\n  File "{source.file}", line {line}, column {column}, in {source.name}{shown}'
+        f'script: {reason}\n  File "{source.file}", line {line}, column {column}, in '
+        f"{source.name}{shown}"
     )
 
 

@@ -12,7 +12,7 @@ from rushlight.nn import functional as F
 from rushlight.nn.functional import attention, vision
 from rushlight.nn.modules import transformer
 
-# ruff: noqa: UP006, UP007, UP045
+# ruff: noqa: UP006, UP045
 
 
 def _linear(self, input: Tensor):
@@ -25,7 +25,8 @@ def _linear(self, input: Tensor):
 def _check_input(self, input):
     if input.dim() not in (2, 3):
         raise _C.ShapeError(
-            f"{type(self).__name__}: the input must have 3 dimensions, or 2 without a batch, got shape "
+            f"{type(self).__name__}: the input must have 3 dimensions, or 2 without a batch, "
+            "got shape "
             f"{list(input.shape)}"
         )
 
@@ -33,7 +34,8 @@ def _check_input(self, input):
 def _check_features(self, input):
     if input.size(-1) != self.input_size:
         raise _C.ShapeError(
-            f"{type(self).__name__}: the last dim of the input must be input_size={self.input_size}, got shape "
+            f"{type(self).__name__}: the last dim of the input must be "
+            f"input_size={self.input_size}, got shape "
             f"{list(input.shape)}"
         )
 
@@ -43,7 +45,8 @@ def _check_state(self, name, state, input, size):
     expected = [self.num_layers * directions, input.size(0 if self.batch_first else 1), size]
     if list(state.shape) != expected:
         raise _C.ShapeError(
-            f"{type(self).__name__}: the initial {name} must have shape {expected}, got {list(state.shape)}"
+            f"{type(self).__name__}: the initial {name} must have shape {expected}, got "
+            f"{list(state.shape)}"
         )
 
 
@@ -58,9 +61,16 @@ def _one_state(self, function, input, hx):
             hx = hx.unsqueeze(1)
         _check_state(self, "state", hx, input, self.hidden_size)
     output, h = function(
-        input, hx, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
-        self.bidirectional, self.batch_first,
-    )  # fmt: skip
+        input,
+        hx,
+        self._flat_weights,
+        self.bias,
+        self.num_layers,
+        self.dropout,
+        self.training,
+        self.bidirectional,
+        self.batch_first,
+    )
     if single:
         output, h = output.squeeze(0 if self.batch_first else 1), h.squeeze(1)
     return output, h
@@ -90,9 +100,16 @@ def _lstm(self, input: Tensor, hx: Optional[Tuple[Tensor, Tensor]] = None):
         states.append(h0)
         states.append(c0)
     output, h, c = _C.lstm(
-        input, states, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
-        self.bidirectional, self.batch_first,
-    )  # fmt: skip
+        input,
+        states,
+        self._flat_weights,
+        self.bias,
+        self.num_layers,
+        self.dropout,
+        self.training,
+        self.bidirectional,
+        self.batch_first,
+    )
     if single:
         output = output.squeeze(0 if self.batch_first else 1)
         h, c = h.squeeze(1), c.squeeze(1)
@@ -103,7 +120,8 @@ def _check_cell(self, input, state):
     expected = [*input.shape[:-1], self.hidden_size]
     if list(state.shape) != expected:
         raise _C.ShapeError(
-            f"{type(self).__name__}: for an input of shape {list(input.shape)} the state must have shape "
+            f"{type(self).__name__}: for an input of shape {list(input.shape)} the state must "
+            "have shape "
             f"{expected}, got {list(state.shape)}"
         )
 
@@ -177,14 +195,21 @@ def _merged_mask(attn_mask, key_padding_mask, dtype):
 
 
 def _multihead(
-    self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None,
-    need_weights: bool = True, attn_mask: Optional[Tensor] = None, average_attn_weights: bool = True,
+    self,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_padding_mask: Optional[Tensor] = None,
+    need_weights: bool = True,
+    attn_mask: Optional[Tensor] = None,
+    average_attn_weights: bool = True,
     is_causal: bool = False,
-):  # fmt: skip
+):
     batched = query.dim() == 3
     if query.dim() not in (2, 3) or key.dim() != query.dim() or value.dim() != query.dim():
         raise _C.ShapeError(
-            "multi_head_attention: query, key and value must have 3 dimensions, or 2 without a batch, got "
+            "multi_head_attention: query, key and value must have 3 dimensions, or 2 without a "
+            "batch, got "
             f"shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
         )
     if is_causal and attn_mask is None:
@@ -211,7 +236,9 @@ def _multihead(
         )
     # Where the mask is the causal one, the kernel knows it by itself.
     hinted = is_causal and key_padding_mask is None and not need_weights
-    mask = _merged_mask(None if hinted else _sized(attn_mask, batch, heads, length, keys), key_padding_mask, q.dtype)
+    mask = _merged_mask(
+        None if hinted else _sized(attn_mask, batch, heads, length, keys), key_padding_mask, q.dtype
+    )
     dropout_p = self.dropout if self.training else 0.0
     if self._qkv_same_embed_dim and self.bias_k is None and not self.add_zero_attn:
         if same and not need_weights:
@@ -224,7 +251,11 @@ def _multihead(
         shape = [batch, 1, self.embed_dim] if first else [1, batch, self.embed_dim]
         k = _C.cat([k, self.bias_k.expand(shape)], along)
         v = _C.cat([v, self.bias_v.expand(shape)], along)
-    q, k, v = _heads(q, heads, size, first), _heads(k, heads, size, first), _heads(v, heads, size, first)
+    q, k, v = (
+        _heads(q, heads, size, first),
+        _heads(k, heads, size, first),
+        _heads(v, heads, size, first),
+    )
     if self.add_zero_attn:
         k = _C.cat([k, k.new_zeros([batch, heads, 1, size])], 2)
         v = _C.cat([v, v.new_zeros([batch, heads, 1, size])], 2)
@@ -236,7 +267,9 @@ def _multihead(
             mask = F.pad(mask, [0, k.size(2) - keys])
     weights: Optional[Tensor] = None
     if need_weights:
-        out, found = _C._attention_with_weights(q, k, v, mask, dropout_p, hinted, average_attn_weights)
+        out, found = _C._attention_with_weights(
+            q, k, v, mask, dropout_p, hinted, average_attn_weights
+        )
         weights = found if batched else found.squeeze(0)
     else:
         out = _C.scaled_dot_product_attention(q, k, v, mask, dropout_p, hinted)
@@ -251,7 +284,8 @@ def _sized(attn_mask, batch, heads, length, keys):
     expected = [length, keys] if attn_mask.dim() == 2 else [batch * heads, length, keys]
     if list(attn_mask.shape) != expected:
         raise RuntimeError(
-            f"multi_head_attention: a {attn_mask.dim()}-D attn_mask must have shape {expected}, got "
+            f"multi_head_attention: a {attn_mask.dim()}-D attn_mask must have shape {expected}, "
+            "got "
             f"{list(attn_mask.shape)}"
         )
     return attn_mask if attn_mask.dim() == 2 else attn_mask.view(batch, heads, length, keys)
@@ -261,11 +295,17 @@ def _projections(self, q, k, v, same):
     size = self.embed_dim
     if not self._qkv_same_embed_dim:
         if self.in_proj_bias is None:
-            return (_C.linear(q, self.q_proj_weight, None), _C.linear(k, self.k_proj_weight, None),
-                    _C.linear(v, self.v_proj_weight, None))  # fmt: skip
+            return (
+                _C.linear(q, self.q_proj_weight, None),
+                _C.linear(k, self.k_proj_weight, None),
+                _C.linear(v, self.v_proj_weight, None),
+            )
         bias = self.in_proj_bias.split(size)
-        return (_C.linear(q, self.q_proj_weight, bias[0]), _C.linear(k, self.k_proj_weight, bias[1]),
-                _C.linear(v, self.v_proj_weight, bias[2]))  # fmt: skip
+        return (
+            _C.linear(q, self.q_proj_weight, bias[0]),
+            _C.linear(k, self.k_proj_weight, bias[1]),
+            _C.linear(v, self.v_proj_weight, bias[2]),
+        )
     if same:
         a, b, c = _C.linear(q, self.in_proj_weight, self.in_proj_bias).split(size, -1)
         return a, b, c
@@ -279,9 +319,17 @@ def _projections(self, q, k, v, same):
         return _C.linear(q, weights[0], biases[0]), a, b
     weights = self.in_proj_weight.split(size)
     if self.in_proj_bias is None:
-        return _C.linear(q, weights[0], None), _C.linear(k, weights[1], None), _C.linear(v, weights[2], None)
+        return (
+            _C.linear(q, weights[0], None),
+            _C.linear(k, weights[1], None),
+            _C.linear(v, weights[2], None),
+        )
     biases = self.in_proj_bias.split(size)
-    return _C.linear(q, weights[0], biases[0]), _C.linear(k, weights[1], biases[1]), _C.linear(v, weights[2], biases[2])
+    return (
+        _C.linear(q, weights[0], biases[0]),
+        _C.linear(k, weights[1], biases[1]),
+        _C.linear(v, weights[2], biases[2]),
+    )
 
 
 def _heads(x, heads, size, first):
@@ -299,19 +347,33 @@ def broadcast_sizes(a: List[int], b: List[int]) -> List[int]:
         m, n = longer[-i], shorter[-i]
         if m != n and m != 1 and n != 1:
             raise _C.ShapeError(
-                f"broadcast: shapes {a} and {b} do not broadcast: sizes {m} and {n} differ and neither is 1"
+                f"broadcast: shapes {a} and {b} do not broadcast: sizes {m} and {n} differ and "
+                "neither is 1"
             )
         joined[-i] = n if m == 1 else m
     return joined
 
 
-_KINDS = {"nearest": "nearest", "nearest-exact": "nearest-exact", "linear": "linear",
-          "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}  # fmt: skip
+_KINDS = {
+    "nearest": "nearest",
+    "nearest-exact": "nearest-exact",
+    "linear": "linear",
+    "bilinear": "linear",
+    "trilinear": "linear",
+    "bicubic": "cubic",
+}
 _DIMS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 
 
-def _interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None,
-                 recompute_scale_factor=None, antialias=False):  # fmt: skip
+def _interpolate(
+    input,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
+):
     dims = input.dim() - 2
     if align_corners is not None and mode not in _DIMS:
         raise ValueError(f"interpolate: align_corners is for linear and cubic modes, got {mode!r}")
@@ -372,19 +434,29 @@ def _by_shrinkage(sizes: List[int], old: List[int]) -> List[int]:
     order: List[int] = []
     for d in range(len(sizes)):
         at = 0
-        while at < len(order) and sizes[order[at]] / max(old[order[at]], 1) < sizes[d] / max(old[d], 1):
+        while at < len(order) and sizes[order[at]] / max(old[order[at]], 1) < sizes[d] / max(
+            old[d], 1
+        ):
             at += 1
         order.insert(at, d)
     return order
 
 
 _FORWARDS = {
-    nn.Linear: _linear, nn.LSTM: _lstm, nn.GRU: _gru, nn.RNN: _rnn, nn.LSTMCell: _lstm_cell,
-    nn.GRUCell: _gru_cell, nn.RNNCell: _rnn_cell, nn.MultiheadAttention: _multihead,
-}  # fmt: skip
+    nn.Linear: _linear,
+    nn.LSTM: _lstm,
+    nn.GRU: _gru,
+    nn.RNN: _rnn,
+    nn.LSTMCell: _lstm_cell,
+    nn.GRUCell: _gru_cell,
+    nn.RNNCell: _rnn_cell,
+    nn.MultiheadAttention: _multihead,
+}
 _FUNCTIONS = {
-    F.interpolate: _interpolate, transformer._is_causal: _is_causal, vision._resample: _resample,
-}  # fmt: skip
+    F.interpolate: _interpolate,
+    transformer._is_causal: _is_causal,
+    vision._resample: _resample,
+}
 
 
 def replacement(module, method):
@@ -400,5 +472,3 @@ def replacement(module, method):
 def function_for(fn):
     """The function to compile for a function."""
     return _FUNCTIONS.get(fn, fn)
-
-

@@ -11,7 +11,8 @@ from rushlight.jit._script.values import Val, describe, pack, static, type_of
 
 
 class Items:
-    """What a loop goes over: `length()` and `item(index)`, values of the program; or `known`, a list
+    """What a loop goes over: `length()` and `item(index)`, values of the program; or `known`, a
+    list
     of values that are all there now, and over which loops are written out."""
 
     def __init__(self, length=None, item=None, known=None, fixed=True):
@@ -56,7 +57,10 @@ class Loops(Expressions):
         return self.items_of(self.expr(node))
 
     def range_items(self, args):
-        args = [self.as_val(a, t.INT) if type_of(a) != t.TENSOR else self.builtin("int_tensor", a) for a in args]
+        args = [
+            self.as_val(a, t.INT) if type_of(a) != t.TENSOR else self.builtin("int_tensor", a)
+            for a in args
+        ]
         if not 1 <= len(args) <= 3:
             refuse(f"range() takes 1 to 3 arguments, here are {len(args)}")
         start = args[0] if len(args) > 1 else static(0)
@@ -82,12 +86,20 @@ class Loops(Expressions):
         for k in node.keywords:
             start = self.expr(k.value)
         if inner.known is not None:
-            return Items(known=[
-                pack([self.binary("Add", start, static(i)), v]) for i, v in enumerate(inner.known)
-            ])  # fmt: skip
+            return Items(
+                known=[
+                    pack([self.binary("Add", start, static(i)), v])
+                    for i, v in enumerate(inner.known)
+                ]
+            )
         return Items(
             inner.length,
-            lambda i: pack([self.binary("Add", start, i) if not (start.known and start.obj == 0) else i, inner.item(i)]),
+            lambda i: pack(
+                [
+                    self.binary("Add", start, i) if not (start.known and start.obj == 0) else i,
+                    inner.item(i),
+                ]
+            ),
             fixed=inner.fixed,
         )
 
@@ -101,9 +113,12 @@ class Loops(Expressions):
         if written_out:
             # As many turns as there are modules; the others must have as many items.
             n = min(len(p.known) for p in written_out)
-            return Items(known=[
-                pack([p.known[i] if p.known is not None else p.item(static(i)) for p in parts]) for i in range(n)
-            ])  # fmt: skip
+            return Items(
+                known=[
+                    pack([p.known[i] if p.known is not None else p.item(static(i)) for p in parts])
+                    for i in range(n)
+                ]
+            )
 
         def length():
             found = None
@@ -112,7 +127,9 @@ class Loops(Expressions):
                 found = n if found is None else self.builtin("min_int", found, n)
             return found
 
-        return Items(length, lambda i: pack([p.item(i) for p in parts]), fixed=all(p.fixed for p in parts))
+        return Items(
+            length, lambda i: pack([p.item(i) for p in parts]), fixed=all(p.fixed for p in parts)
+        )
 
     def reversed_items(self, inner):
         if inner.known is not None:
@@ -139,9 +156,16 @@ class Loops(Expressions):
             refuse(f"{describe(v)} cannot be looped over")
         kind = v.type.kind
         if kind == "List":
-            return Items(lambda: self.builtin("len_list", v), lambda i: self.builtin("get", v, i), fixed=False)
+            return Items(
+                lambda: self.builtin("len_list", v),
+                lambda i: self.builtin("get", v, i),
+                fixed=False,
+            )
         if v.type == t.TENSOR:
-            return Items(lambda: self.builtin("size", v, static(0)), lambda i: self.op("select", v, static(0), i))
+            return Items(
+                lambda: self.builtin("size", v, static(0)),
+                lambda i: self.op("select", v, static(0), i),
+            )
         if kind == "Dict":
             return self.items_of(self.builtin("keys", v))
         if v.type == t.STR:
@@ -181,11 +205,19 @@ class Loops(Expressions):
     def accumulated(self, v, start):
         """The sum of a list of tensors."""
         zero = self.as_val(start)
-        total = self.builtin("tensor", zero, Val(t.NONE, {"is": None}, None), Val(t.NONE, {"is": None}, None), static(False))
+        total = self.builtin(
+            "tensor",
+            zero,
+            Val(t.NONE, {"is": None}, None),
+            Val(t.NONE, {"is": None}, None),
+            static(False),
+        )
         to = self.local(t.TENSOR)
         self.emit(move=total.operand, to=to)
         so_far = Val(t.TENSOR, to)
-        self.turn(self.items_of(v), lambda x: self.move_to(to, self.binary("Add", so_far, x), t.TENSOR))
+        self.turn(
+            self.items_of(v), lambda x: self.move_to(to, self.binary("Add", so_far, x), t.TENSOR)
+        )
         return so_far
 
     # Turns ----------------------------------------------------------------------------------------
@@ -229,11 +261,16 @@ class Loops(Expressions):
             return
         for part in node.body:
             for inner in ast.walk(part):
-                if isinstance(inner, ast.Break | ast.Continue) and not self._inside_loop(part, inner):
+                if isinstance(inner, ast.Break | ast.Continue) and not self._inside_loop(
+                    part, inner
+                ):
                     word = "break" if isinstance(inner, ast.Break) else "continue"
                     self.node = inner
-                    refuse(f"{word} in a loop over modules or over a tuple, which is written out once per item",
-                           "use if instead")  # fmt: skip
+                    refuse(
+                        f"{word} in a loop over modules or over a tuple, which is written out "
+                        "once per item",
+                        "use if instead",
+                    )
         for v in items:
             if self.env is None:
                 return
@@ -253,7 +290,7 @@ class Loops(Expressions):
 
         def run():
             outer, self.out = self.out, []
-            v, yes, no = self.condition(node.test)
+            v, yes, _ = self.condition(node.test)
             ends = True
             if v.known:
                 if not v.obj:
@@ -283,10 +320,12 @@ class Loops(Expressions):
             v = self.env.get(name)
             if v is None or isinstance(v, str):
                 continue
-            type = self.declared.get(name) or (type_of(v) if not (v.origin and name not in targets) else type_of(v))
+            type = self.declared.get(name) or type_of(v)
             if type is None:
                 if v.known and name not in targets:
-                    refuse(f"'{name}' is {describe(v)} and changes in a loop, which only values can")
+                    refuse(
+                        f"'{name}' is {describe(v)} and changes in a loop, which only values can"
+                    )
                 continue
             to = self.local(type)
             self.move_to(to, v, type)
@@ -301,7 +340,10 @@ class Loops(Expressions):
         self.env = {**before, **carried}
         for name in names - set(carried):
             if name not in before or isinstance(before[name], str):
-                self.env[name] = f"the variable '{name}' gets its value in a loop that may have no turn; give it one before"
+                self.env[name] = (
+                    f"the variable '{name}' gets its value in a loop that may have no turn; "
+                    "give it one before"
+                )
 
     def end_turn(self):
         """Brings the variables of the loop to their places."""
@@ -316,8 +358,10 @@ class Loops(Expressions):
                 moves.append((place, self.as_val(v, place.type)))
             except Exception:
                 refuse(
-                    f"the variable '{name}' was {place.type} before the loop and is {describe(v)} in it",
-                    f"annotate it where it gets its first value (`{name}: Optional[...] = ...`), or use another name",
+                    f"the variable '{name}' was {place.type} before the loop and is "
+                    f"{describe(v)} in it",
+                    f"annotate it where it gets its first value (`{name}: Optional[...] = "
+                    "...`), or use another name",
                 )
         # Two variables may have been swapped: all are read before any is written.
         places = {p.operand for p, _ in moves}
@@ -428,5 +472,3 @@ class Loops(Expressions):
         if self.locals[to] is None:
             self.locals[to] = t.Dict(t.STR, t.TENSOR)
         return Val(self.locals[to], to)
-
-

@@ -42,6 +42,8 @@ _RENAMED = {
     ("dict", "clear"): "clear_dict", ("dict", "copy"): "copy_dict",
 }  # fmt: skip
 
+_TRUE, _CUDA = static(True), static("cuda")
+
 
 class Methods(Calls):
     """Attributes of values, and calls of their methods."""
@@ -63,7 +65,9 @@ class Methods(Calls):
         if v.type.optional and self.source.library:
             return self.attribute(self.narrowed(v, t.without(v.type, (t.NONE,))), name)
         if v.type.optional:
-            refuse(f"{v.type} may be None and has no '{name}'", "check it first: `if x is not None:`")
+            refuse(
+                f"{v.type} may be None and has no '{name}'", "check it first: `if x is not None:`"
+            )
         known = {"str": str, "List": list, "Dict": dict}.get(v.type.kind)
         if (known and hasattr(known, name)) or (v.type.fields and name in ("_asdict", "_replace")):
             method = Val(obj=name)
@@ -101,7 +105,11 @@ class Methods(Calls):
         if name in _ATTRIBUTES:
             return self.builtin(_ATTRIBUTES[name], v)
         if name in ("T", "mT", "H", "mH"):
-            turned = self.op("t", v) if name in ("T", "H") else self.op("transpose", v, static(-2), static(-1))
+            turned = (
+                self.op("t", v)
+                if name in ("T", "H")
+                else self.op("transpose", v, static(-2), static(-1))
+            )
             return self.op("conj", turned) if "H" in name else turned
         if name in ("real", "imag"):
             return self.op(name, v)
@@ -134,7 +142,9 @@ class Methods(Calls):
             return self.format_method(owner, args, kwargs)
         if owner.type.fields:
             return self.named_method(owner, name, kwargs)
-        table, kind = {"str": (_STR, "str"), "List": (_LIST, "list"), "Dict": (_DICT, "dict")}[owner.type.kind]
+        table, kind = {"str": (_STR, "str"), "List": (_LIST, "list"), "Dict": (_DICT, "dict")}[
+            owner.type.kind
+        ]
         if kind == "list" and name == "sort":
             return self.builtin("sort", owner, kwargs.get("reverse", static(False)))
         if kind == "list" and name == "numel":
@@ -153,7 +163,7 @@ class Methods(Calls):
         if len(args) > len(defaults) or any(d is ... for d in defaults[len(args) :]):
             refuse(f"{name}() takes {len(defaults)} arguments, here are {len(args)}")
         args = [*args, *(static(d) for d in defaults[len(args) :])]
-        if kind == "list" and name == "extend" or name == "join":
+        if (kind == "list" and name == "extend") or name == "join":
             args = [self.listed(args[0])]
         return self.builtin(_RENAMED.get((kind, name), name), owner, *args)
 
@@ -163,7 +173,9 @@ class Methods(Calls):
             return self.lifted(owner.obj.get(args[0].obj, args[1].obj if len(args) > 1 else None))
         if name in ("keys", "values", "items", "index", "count") and all(a.known for a in args):
             return self.lifted(
-                list(getattr(owner.obj, name)()) if not args else getattr(owner.obj, name)(*(a.obj for a in args))
+                list(getattr(owner.obj, name)())
+                if not args
+                else getattr(owner.obj, name)(*(a.obj for a in args))
             )
         return self.call_method(self.as_val(owner), name, args, kwargs)
 
@@ -205,14 +217,16 @@ class Methods(Calls):
         return self.builtin("shape", owner) if dim is None else self.builtin("size", owner, dim)
 
     def tensor_stride(self, owner, dim=None):
-        return self.builtin("stride", owner) if dim is None else self.builtin("stride_of", owner, dim)
+        return (
+            self.builtin("stride", owner) if dim is None else self.builtin("stride_of", owner, dim)
+        )
 
     def tensor_is_contiguous(self, owner, memory_format=None):
         if memory_format is not None:
             refuse("is_contiguous() takes no memory format in programs")
         return self.builtin("is_contiguous", owner)
 
-    def tensor_requires_grad_(self, owner, requires_grad=static(True)):
+    def tensor_requires_grad_(self, owner, requires_grad=_TRUE):
         return self.builtin("set_requires_grad", owner, requires_grad)
 
     def tensor_get_device(self, owner):
@@ -225,7 +239,7 @@ class Methods(Calls):
     def tensor_cpu(self, owner):
         return self.call_method(owner, "to", [static(_C.device("cpu"))], {})
 
-    def tensor_cuda(self, owner, device=static("cuda")):
+    def tensor_cuda(self, owner, device=_CUDA):
         return self.call_method(owner, "to", [self.make_device(device)], {})
 
     def tensor_type(self, owner, dtype=None):
@@ -307,11 +321,11 @@ class Methods(Calls):
                 refuse("not enough arguments for the format string")
             given = values.pop(0)
             given = self.as_val(given) if given.type is None else given
-            pieces.append(given if m.group(1) == "s" else self.builtin("percent", given, static(m.group(1))))
+            pieces.append(
+                given if m.group(1) == "s" else self.builtin("percent", given, static(m.group(1)))
+            )
         if values:
             refuse("not all arguments are converted by the format string")
         if at < len(text.obj):
             pieces.append(static(text.obj[at:]))
         return self.concatenated(pieces)
-
-

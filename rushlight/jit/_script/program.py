@@ -9,6 +9,7 @@ from rushlight import _C
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import Refusal, ScriptError, called_from, located, refuse
 from rushlight.jit._script.source import Source, is_ignored
+from rushlight.jit._script.state import State, attribute_value
 from rushlight.jit._script.stmt import Statements
 from rushlight.jit._script.values import NONE, Val, describe, static
 
@@ -51,7 +52,9 @@ class Function(Statements):
 
 def _constant_key(v):
     """What a library function is compiled anew for."""
-    if v.known and (v.type is None or v.type in (t.BOOL, t.INT, t.FLOAT, t.STR, t.NONE, t.DTYPE, t.FORMAT)):
+    if v.known and (
+        v.type is None or v.type in (t.BOOL, t.INT, t.FLOAT, t.STR, t.NONE, t.DTYPE, t.FORMAT)
+    ):
         obj = v.obj
         hashable = isinstance(obj, bool | int | float | str | type(None))
         return ("known", type(obj).__name__, repr(obj) if hashable else id(obj))
@@ -60,141 +63,32 @@ def _constant_key(v):
     return ("type", str(v.type))
 
 
-class Program:
+class Program(State):
     """What is made: functions, state, attributes, constants."""
 
     def __init__(self, root=None, rows=(), aliases=()):
-        self.root, self.rows, self.aliases = root, list(rows), list(aliases)
-        self.state = {id(row[1]): i for i, row in enumerate(self.rows)}
-        self.functions, self.constants, self.attributes = [], [], []
-        self.made, self.under_way = {}, []
-        self.constant_of, self.attribute_of = {}, {}
-        self.kept = list(rows)  # what ids stand for
-        self.paths = {}
-        if root is not None:
-            for name, part in root.named_modules():
-                self.paths.setdefault(id(part), name)
-
-    # Tensors and attributes -----------------------------------------------------------------------
-
-    def tensor(self, tensor):
-        """A tensor that is there now: a parameter or buffer of the module, or a constant."""
-        if id(tensor) in self.state:
-            return Val(t.TENSOR, {"state": self.state[id(tensor)]})
-        if tensor.requires_grad:
-            refuse("a tensor from outside requires a gradient", "make it a parameter of the module, or an argument")
-        if id(tensor) not in self.constant_of:
-            self.constant_of[id(tensor)] = len(self.constants)
-            self.constants.append(tensor.detach())
-            self.kept.append(tensor)
-        return Val(t.TENSOR, {"constant": self.constant_of[id(tensor)]})
-
-    def module_attribute(self, module, name):
-        from rushlight.nn import Module
-
-        tensors = module._parameters if name in module._parameters else module._buffers
-        if name in tensors:
-            return NONE if tensors[name] is None else self.tensor(tensors[name])
-        if name in module._modules:
-            return static(module._modules[name])
-        if name == "training":
-            return self.attribute(module, "training", t.BOOL)
-        found = inspect.getattr_static(type(module), name, None)
-        if isinstance(found, property):
-            return self._property(module, found)
-        if not hasattr(module, name):
-            refuse(f"{type(module).__name__} has no attribute '{name}'")
-        value = getattr(module, name)
-        if inspect.ismethod(value) or isinstance(value, Module) or callable(value) and t.of_object(value) is None:
-            return Val(obj=value)
-        if self.is_library(module):
-            return self.constant(value)
-        hint, final = self.hint(module, name)
-        if final or name in getattr(module, "__constants__", ()):
-            return self.constant(value)
-        if hint is None and value is None:
-            return NONE
-        kind = hint or t.of_object(value)
-        if kind is None:
-            return Val(obj=value)
-        return self.attribute(module, name, kind)
-
-    def _property(self, module, found):
-        caller = self.under_way[-1][1]
-        if self.is_library(module):
-            value = getattr(module, found.fget.__name__)
-            return caller.opened(static(value))
-        return self.call_function(caller, found.fget, [static(module)], {})
-
-    def constant(self, value):
-        return self.tensor(value) if isinstance(value, _C.Tensor) else static(value)
-
-    @staticmethod
-    def is_library(module):
-        return type(module).__module__.split(".")[0] == "rushlight"
-
-    @staticmethod
-    def hint(module, name):
-        """(the annotated type or None, is it Final)."""
-        import sys
-        import typing
-
-        for cls in type(module).__mro__:
-            found = vars(cls).get("__annotations__", {}).get(name)
-            if found is None:
-                continue
-            scope = vars(sys.modules.get(cls.__module__, object))
-            text = found if isinstance(found, str) else ""
-            if found is typing.Final or typing.get_origin(found) is typing.Final or "Final" in text:
-                return None, True
-            return t.of_annotation(found, dict(scope)), False
-        return None, False
-
-    def attribute(self, module, name, kind):
-        key = (id(module), name)
-        if key not in self.attribute_of:
-            if id(module) not in self.paths:
-                refuse(f"{type_name(module)} is no part of the module that is scripted", "register it as a submodule")
-            path = self.paths[id(module)]
-            self.attribute_of[key] = len(self.attributes)
-            self.attributes.append((f"{path}.{name}" if path else name, kind, getattr(module, name)))
-        return Val(kind, {"attribute": self.attribute_of[key]})
-
-    def set_attribute(self, caller, owner, name, v):
-        from rushlight.nn import Module
-
-        if not (owner.known and isinstance(owner.obj, Module)):
-            refuse(f"the attribute '{name}' of {describe(owner)} cannot be set")
-        module = owner.obj
-        if module._buffers.get(name) is not None:
-            caller.emit(set_state=self.tensor(module._buffers[name]).operand["state"], value=caller.as_type(v, t.TENSOR)[0])
-            return
-        if name in module._parameters:
-            refuse(f"the parameter '{name}' cannot be replaced in a program", "write to it in place")
-        if name in module._modules:
-            refuse(f"the module '{name}' cannot be replaced in a program")
-        if not hasattr(module, name):
-            refuse(f"{type(module).__name__} has no attribute '{name}'", "give it a value in __init__")
-        hint, final = self.hint(module, name)
-        if final or name in getattr(module, "__constants__", ()):
-            refuse(f"the attribute '{name}' is a constant and cannot be set")
-        place = self.attribute(module, name, hint or t.of_object(getattr(module, name)) or refuse(
-            f"the attribute '{name}' has no type of programs"))
-        caller.emit(set_attribute=place.operand["attribute"], value=caller.as_type(v, place.type)[0])
+        super().__init__(root, rows, aliases)
+        self.functions, self.made, self.under_way = [], {}, []
 
     # Calls ----------------------------------------------------------------------------------------
 
     def call_module(self, caller, module, method, args, kwargs):
-        from rushlight.jit._script.library import replacement
         from rushlight.jit._program import TracedModule
+        from rushlight.jit._script.library import replacement
 
         source = getattr(module, "_script_source", None)
         if source is not None:
             module = source
         elif isinstance(module, TracedModule):
-            refuse("a traced or loaded program inside of a script is not there yet", "script the module itself")
+            refuse(
+                "a traced or loaded program inside of a script is not there yet",
+                "script the module itself",
+            )
         if method == "forward" and (module._forward_hooks or module._forward_pre_hooks):
-            refuse(f"{type(module).__name__} has forward hooks, which are Python", "remove them before scripting")
+            refuse(
+                f"{type(module).__name__} has forward hooks, which are Python",
+                "remove them before scripting",
+            )
         fn = replacement(module, method)
         owner = next((cls for cls in type(module).__mro__ if method in vars(cls)), None)
         if fn is None:
@@ -212,9 +106,14 @@ class Program:
         text = f"{fn.__name__} is marked {word} and is not part of the program"
         raised = {"raise": "RuntimeError", "message": {"is": text}}
         caller.emit(**{"if": {"is": True}, "then": [raised], "else": []})
-        zero = {"Tensor": lambda: caller.builtin("tensor", static(0), NONE, NONE, static(False)), "int": lambda: static(0),
-                "float": lambda: static(0.0), "bool": lambda: static(False), "str": lambda: static(""),
-                "None": lambda: NONE}.get(result.kind)  # fmt: skip
+        zero = {
+            "Tensor": lambda: caller.builtin("tensor", static(0), NONE, NONE, static(False)),
+            "int": lambda: static(0),
+            "float": lambda: static(0.0),
+            "bool": lambda: static(False),
+            "str": lambda: static(""),
+            "None": lambda: NONE,
+        }.get(result.kind)
         if zero is not None:
             return zero()
         if result.optional:
@@ -297,7 +196,7 @@ class Program:
         self.kept.append(given)
         params, env = [], {}
         for name, v in given.items():
-            if v.type is None and v.items is None or v.known:
+            if (v.type is None and v.items is None) or v.known:
                 env[name] = v
                 continue
             operand, type = caller.value(v)
@@ -312,7 +211,11 @@ class Program:
     def call_user(self, caller, source, given):
         """Functions of the user have the types that they are annotated with."""
         params, env, statics = [], {}, []
-        for a in (*source.tree.args.posonlyargs, *source.tree.args.args, *source.tree.args.kwonlyargs):
+        for a in (
+            *source.tree.args.posonlyargs,
+            *source.tree.args.args,
+            *source.tree.args.kwonlyargs,
+        ):
             v = given[a.arg]
             if v.known and v.type is None and v.items is None and t.of_object(v.obj) is None:
                 env[a.arg] = v  # a module or a function
@@ -323,13 +226,24 @@ class Program:
                 operand, _ = caller.as_type(v, type)
             except Refusal as why:
                 if a.annotation is None:
-                    why = f"{why}; parameters without annotation are tensors: annotate '{a.arg}' of {source.name}"
+                    hint = f"annotate '{a.arg}' of {source.name}"
+                    why = f"{why}; parameters without annotation are tensors: {hint}"
                 refuse(f"the argument '{a.arg}' of {source.name}: {why}")
             params.append((a.arg, type, operand))
         for extra in (source.tree.args.vararg, source.tree.args.kwarg):
             if extra is not None:
-                refuse(f"{source.name} has *{extra.arg}, which programs do not know", "write the parameters out")
-        return self.call_compiled(caller, source, (source.fn, tuple(statics)), params, env, source.fn.__annotations__.get("return", _C))
+                refuse(
+                    f"{source.name} has *{extra.arg}, which programs do not know",
+                    "write the parameters out",
+                )
+        return self.call_compiled(
+            caller,
+            source,
+            (source.fn, tuple(statics)),
+            params,
+            env,
+            source.fn.__annotations__.get("return", _C),
+        )
 
     def parameter_type(self, source, a):
         hint = source.fn.__annotations__.get(a.arg)
@@ -367,11 +281,15 @@ class Program:
         """Compiles one; (its number, its result)."""
         f = Function(self, source)
         f.env = dict(env)
-        if returns is not _C and returns is not None or (returns is None and "return" in source.fn.__annotations__ and not source.library):
+        if (returns is not _C and returns is not None) or (
+            returns is None and "return" in source.fn.__annotations__ and not source.library
+        ):
             try:
                 f.returns = t.of_annotation(returns, source.scope)
             except Refusal as why:
-                raise located(f"the return type: {why}", source, source.tree.returns or source.tree) from None
+                raise located(
+                    f"the return type: {why}", source, source.tree.returns or source.tree
+                ) from None
         for name, type, _ in params:
             f.env[name] = Val(type, f.local(type))
             if source.fn.__annotations__.get(name) is not None and not source.library:
@@ -390,19 +308,34 @@ class Program:
             for other in types[1:]:
                 both = t.common(result, other)
                 if both is None:
-                    raise located(f"it returns {result} in one place and {other} in another", source, source.tree)
+                    raise located(
+                        f"it returns {result} in one place and {other} in another",
+                        source,
+                        source.tree,
+                    )
                 result = both
         elif f.env is not None and result != t.NONE and not result.optional:
-            raise located(f"its end can be reached without a return, and {result} was annotated", source, source.tree)
+            raise located(
+                f"its end can be reached without a return, and {result} was annotated",
+                source,
+                source.tree,
+            )
         if f.env is not None and result != t.NONE:
             f.emit(**{"return": {"is": None}})
         inputs = [{"name": name} for name, _, _ in params]
         if method is not None:
             self.fill_defaults(source, params, inputs)
-        self.functions.append({
-            "name": method or source.name, "file": source.file, "method": method is not None, "inputs": inputs,
-            "locals": [str(x) for x in f.locals], "returns": str(result), "body": f.out,
-        })  # fmt: skip
+        self.functions.append(
+            {
+                "name": method or source.name,
+                "file": source.file,
+                "method": method is not None,
+                "inputs": inputs,
+                "locals": [str(x) for x in f.locals],
+                "returns": str(result),
+                "body": f.out,
+            }
+        )
         return len(self.functions) - 1, result
 
     @staticmethod
@@ -417,7 +350,11 @@ class Program:
             if v.type == t.INT and type == t.FLOAT:
                 v = static(float(v.obj))
             if v.type is None or not t.is_subtype(v.type, type):
-                raise located(f"the default of '{name}' is {describe(v)}, and it is {type}", source, source.tree)
+                raise located(
+                    f"the default of '{name}' is {describe(v)}, and it is {type}",
+                    source,
+                    source.tree,
+                )
             entry["default"] = v.operand
 
     # Ways in --------------------------------------------------------------------------------------
@@ -431,7 +368,11 @@ class Program:
         source = Source(fn, owner)
         arguments = source.tree.args
         if arguments.vararg or arguments.kwarg:
-            raise located("* and ** parameters are not there in programs; write the parameters out", source, source.tree)
+            raise located(
+                "* and ** parameters are not there in programs; write the parameters out",
+                source,
+                source.tree,
+            )
         params, env = [], {}
         declared = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         if module is not None:
@@ -453,36 +394,31 @@ class Program:
         from rushlight.jit._program import Code
 
         state = [
-            {"name": name, "kind": "parameter" if is_parameter else "buffer", "requires_grad": tensor.requires_grad,
-             "persistent": bool(persistent), "device": "cpu"}
+            {
+                "name": name,
+                "kind": "parameter" if is_parameter else "buffer",
+                "requires_grad": tensor.requires_grad,
+                "persistent": bool(persistent),
+                "device": "cpu",
+            }
             for name, tensor, is_parameter, persistent in self.rows
-        ]  # fmt: skip
-        text = json.dumps({
-            "format": 2, "table": 1, "library": "script",
-            "training": bool(self.root is not None and self.root.training), "by_mode": False,
-            "state": state,
-            "aliases": [{"name": n, "state": s, "before": b} for n, s, b in self.aliases],
-            "constants": ["cpu"] * len(self.constants),
-            "methods": [],
-            "attributes": [{"name": n, "type": str(type), "value": attribute_value(v)} for n, type, v in self.attributes],
-            "functions": self.functions,
-        })  # fmt: skip
+        ]
+        text = json.dumps(
+            {
+                "format": 2,
+                "table": 1,
+                "library": "script",
+                "training": bool(self.root is not None and self.root.training),
+                "by_mode": False,
+                "state": state,
+                "aliases": [{"name": n, "state": s, "before": b} for n, s, b in self.aliases],
+                "constants": ["cpu"] * len(self.constants),
+                "methods": [],
+                "attributes": [
+                    {"name": n, "type": str(type), "value": attribute_value(v)}
+                    for n, type, v in self.attributes
+                ],
+                "functions": self.functions,
+            }
+        )
         return Code(_C._jit_script(text, [row[1] for row in self.rows], self.constants))
-
-
-def type_name(module):
-    return type(module).__name__
-
-
-def attribute_value(v):
-    """A value as program.json has it."""
-    if isinstance(v, _C.Tensor):
-        raise ScriptError("script: an attribute that holds tensors from the start is not there in programs; register them as buffers")
-    if isinstance(v, list | tuple):
-        display = "list" if isinstance(v, list | _C.Size) else "tuple"
-        return {display: [attribute_value(x) for x in v]}
-    if isinstance(v, dict):
-        return {"dict": [[attribute_value(k), attribute_value(x)] for k, x in v.items()]}
-    return static(v).operand["is"]
-
-

@@ -1,4 +1,4 @@
-"""A Python function as the compiler sees it: syntax tree, file and line, and the names around it."""
+"""A Python function as the compiler sees it: syntax tree, file and line, names around it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class Source:
         if not isinstance(tree, ast.FunctionDef):
             word = "a lambda" if fn.__name__ == "<lambda>" else f"{self.name}"
             raise ScriptError(
-                f'script: {word} at "{self.file}", line {self.first_line}, is no function with a def; write it as one'
+                f'script: {word} at "{self.file}", line {self.first_line}, is no function with '
+                "a def; write it as one"
             )
         self.tree = tree
         self.scope = dict(vars(__import__("builtins")))
@@ -62,5 +63,7 @@ class Source:
             except ValueError:
                 pass  # not yet bound
         arguments = tree.args
-        self.parameters = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-        self.local_names = assigned_names(tree.body) - {a for a in self.parameters}
+        self.parameters = [
+            a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        ]
+        self.local_names = assigned_names(tree.body) - set(self.parameters)

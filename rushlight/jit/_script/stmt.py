@@ -10,11 +10,19 @@ from rushlight.jit._script.loops import Loops, assigned_names
 from rushlight.jit._script.values import NONE, Val, describe, pack, static, type_of
 
 _WORDS = {
-    "Try": "try", "TryStar": "try", "FunctionDef": "a function inside of a function",
-    "AsyncFunctionDef": "async", "ClassDef": "a class", "Global": "global", "Nonlocal": "nonlocal",
-    "Import": "import", "ImportFrom": "import", "Match": "match", "AsyncFor": "async",
+    "Try": "try",
+    "TryStar": "try",
+    "FunctionDef": "a function inside of a function",
+    "AsyncFunctionDef": "async",
+    "ClassDef": "a class",
+    "Global": "global",
+    "Nonlocal": "nonlocal",
+    "Import": "import",
+    "ImportFrom": "import",
+    "Match": "match",
+    "AsyncFor": "async",
     "AsyncWith": "async",
-}  # fmt: skip
+}
 
 
 class Statements(Loops):
@@ -38,8 +46,12 @@ class Statements(Loops):
             handler = getattr(self, f"stmt_{type(node).__name__}", None)
             if handler is None:
                 word = _WORDS.get(type(node).__name__, type(node).__name__)
-                refuse(f"{word} is not there in programs",
-                       "leave the function to Python with @jit.ignore" if word != "import" else "import at the top of the file")  # fmt: skip
+                refuse(
+                    f"{word} is not there in programs",
+                    "leave the function to Python with @jit.ignore"
+                    if word != "import"
+                    else "import at the top of the file",
+                )
             handler(node)
         except Refusal as why:
             raise located(str(why), self.source, self.node or node) from None
@@ -100,7 +112,9 @@ class Statements(Loops):
 
     def annotation(self, node):
         try:
-            obj = eval(compile(ast.Expression(node), self.source.file, "eval"), {}, self.source.scope)
+            obj = eval(
+                compile(ast.Expression(node), self.source.file, "eval"), {}, self.source.scope
+            )
         except Exception as error:
             refuse(f"the annotation {ast.unparse(node)!r} cannot be read ({error})")
         return t.of_annotation(obj, self.source.scope)
@@ -136,7 +150,10 @@ class Statements(Loops):
             try:
                 v = self.as_val(v, declared)
             except Refusal:
-                refuse(f"the variable '{name}' was annotated as {declared} and cannot become {describe(v)}")
+                refuse(
+                    f"the variable '{name}' was annotated as {declared} and cannot become "
+                    f"{describe(v)}"
+                )
         elif v.items is not None and v.display == "list" and v.type is None:
             # It has an identity from now on, unless it holds what no list of a program can.
             if not v.items:
@@ -148,8 +165,15 @@ class Statements(Loops):
         old = self.env.get(name)
         if not annotated and isinstance(old, Val) and not self.source.library:
             was, now = type_of(old.origin or old), type_of(v)
-            if was is not None and now is not None and declared is None and t.common(was, now) is None:
-                refuse(f"the variable '{name}' was {was} and cannot become {now}", "use another name")
+            if (
+                was is not None
+                and now is not None
+                and declared is None
+                and t.common(was, now) is None
+            ):
+                refuse(
+                    f"the variable '{name}' was {was} and cannot become {now}", "use another name"
+                )
         self.env[name] = v
 
     def opened_container(self, type):
@@ -197,7 +221,9 @@ class Statements(Loops):
     def unpacked_list(self, v, n):
         wrong = self.builtin("ne_int", self.builtin("len_list", v), static(n))
         outer, self.out = self.out, []
-        message = self.builtin("concat", static(f"expected {n} values to unpack, got "), self.builtin("len_list", v))
+        message = self.builtin(
+            "concat", static(f"expected {n} values to unpack, got "), self.builtin("len_list", v)
+        )
         self.emit(**{"raise": "ValueError", "message": message.operand})
         then, self.out = self.out, outer
         self.emit(**{"if": wrong.operand, "then": then, "else": []})
@@ -234,9 +260,9 @@ class Statements(Loops):
             return
         if old.type == t.TENSOR and isinstance(target, ast.Name | ast.Attribute | ast.Subscript):
             from rushlight.jit._script.calls import overloads
-            from rushlight.jit._script.expr import _TENSOR
+            from rushlight.jit._script.operators import TENSOR_OPS
 
-            name = _TENSOR[op] + "_"
+            name = TENSOR_OPS[op] + "_"
             if overloads(name) and op != "MatMult":
                 result = self.op(name, old, new)
                 if isinstance(target, ast.Subscript):
@@ -275,7 +301,10 @@ class Statements(Loops):
             self.narrow(types)
             self.block(nodes)
             branches.append((self.out, self.env))
-            self.declared = {**declared, **{k: d for k, d in self.declared.items() if k in before or k not in declared}}
+            self.declared = {
+                **declared,
+                **{k: d for k, d in self.declared.items() if k in before or k not in declared},
+            }
         self.out = outer
         self.node = node
         self.env = self.joined(before, branches, assigned_names([*node.body, *node.orelse]))
@@ -296,7 +325,8 @@ class Statements(Loops):
             if not isinstance(a, Val) or not isinstance(b, Val):
                 told = next((x for x in (a, b) if isinstance(x, str)), None)
                 found[name] = told or (
-                    f"the variable '{name}' has a value in one branch only; give it one in the other branch or before"
+                    f"the variable '{name}' has a value in one branch only; give it one in the "
+                    "other branch or before"
                 )
                 continue
             if name not in assigned and (a.origin or a) is (b.origin or b):
@@ -308,11 +338,18 @@ class Statements(Loops):
             ta, tb = type_of(a), type_of(b)
             type = self.declared.get(name)
             if type is None and ta is not None and tb is not None:
-                type = t.FLOAT if {ta, tb} == {t.INT, t.FLOAT} and self.source.library else t.common(ta, tb)
+                type = (
+                    t.FLOAT
+                    if {ta, tb} == {t.INT, t.FLOAT} and self.source.library
+                    else t.common(ta, tb)
+                )
             if type is not None and self.declared.get(name) is not None and ta == tb:
                 type = ta  # both are narrower than what was annotated
             if type is None:
-                found[name] = f"the variable '{name}' is {describe(a)} in one branch and {describe(b)} in the other; use two names"
+                found[name] = (
+                    f"the variable '{name}' is {describe(a)} in one branch and {describe(b)} in "
+                    "the other; use two names"
+                )
                 continue
             to = self.local(type)
             try:
@@ -343,7 +380,9 @@ class Statements(Loops):
         v = self.expr(node.exc)
         if v.known and isinstance(v.obj, type) and issubclass(v.obj, BaseException):
             cls, args = v.obj, []
-        elif v.known and isinstance(v.obj, tuple) and len(v.obj) == 2 and isinstance(v.obj[0], type):
+        elif (
+            v.known and isinstance(v.obj, tuple) and len(v.obj) == 2 and isinstance(v.obj[0], type)
+        ):
             cls, args = v.obj
         else:
             refuse("raise needs an exception class, or a call of one")
@@ -406,7 +445,10 @@ class Statements(Loops):
         from rushlight.jit._script.values import short_name
 
         if not isinstance(node, ast.Call):
-            refuse("with is there for no_grad(), enable_grad(), set_grad_enabled(...) and autocast(...)")
+            refuse(
+                "with is there for no_grad(), enable_grad(), set_grad_enabled(...) and "
+                "autocast(...)"
+            )
         cls = self.expr(node.func)
         args = [self.expr(a) for a in node.args]
         kwargs = {k.arg: self.expr(k.value) for k in node.keywords}
@@ -424,7 +466,15 @@ class Statements(Loops):
                 refuse("autocast that is switched off is not there in programs")
             return {"autocast": {made.device: short_name(made.fast_dtype)}}
         name = getattr(cls.obj, "__name__", "")
-        if name in ("record_function", "nullcontext", "optimized_execution", "fuser", "strict_fusion"):
+        if name in (
+            "record_function",
+            "nullcontext",
+            "optimized_execution",
+            "fuser",
+            "strict_fusion",
+        ):
             return {}
-        refuse(f"with {name or describe(cls)} is not there in programs",
-               "with is there for no_grad(), enable_grad(), set_grad_enabled(...) and autocast(...)")  # fmt: skip
+        refuse(
+            f"with {name or describe(cls)} is not there in programs",
+            "with is there for no_grad(), enable_grad(), set_grad_enabled(...) and autocast(...)",
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import itertools
 import types
 import typing
 
@@ -72,7 +73,7 @@ def union(*given):
             if one not in flat:
                 flat.append(one)
     flat.sort(key=lambda t: _ORDER.index(t.kind))
-    for a, b in zip(flat, flat[1:], strict=False):
+    for a, b in itertools.pairwise(flat):
         if a.kind == b.kind:
             refuse(f"a value cannot be {a} in one case and {b} in another")
     return flat[0] if len(flat) == 1 else T("Union", flat)
@@ -171,7 +172,8 @@ def of_annotation(a, scope=None):
         return union(*(of_annotation(x, scope) for x in args))
     refuse(
         f"the annotation {getattr(a, '__name__', a)!s} is no type of programs",
-        "they know Tensor, int, float, bool, str, dtype, device, None, List, Dict, Tuple, NamedTuple, "
+        "they know Tensor, int, float, bool, str, dtype, device, None, List, Dict, Tuple, "
+        "NamedTuple, "
         "Optional and Union of these",
     )
 

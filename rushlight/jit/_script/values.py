@@ -12,9 +12,11 @@ _NOTHING = object()
 
 
 class Val:
-    """A value. Some have a type and an operand, which the program reads when it runs. Some are Python
+    """A value. Some have a type and an operand, which the program reads when it runs. Some are
+    Python
     objects that are known now (`obj`): numbers are both; modules and functions have no type. Tuples
-    and lists that were just written down are `items` (`display` says which) until someone needs them
+    and lists that were just written down are `items` (`display` says which) until someone needs
+    them
     as values."""
 
     __slots__ = ("display", "fields", "items", "obj", "operand", "origin", "owner", "type")
@@ -157,8 +159,10 @@ class Emitter:
                 inner = None
                 if wanted is not None and len(wanted.kind) == 1:
                     inner = bound.get(wanted.kind)
-                elif wanted is not None and wanted.items and all(
-                    len(i.kind) > 1 or i.kind in bound for i in wanted.items
+                elif (
+                    wanted is not None
+                    and wanted.items
+                    and all(len(i.kind) > 1 or i.kind in bound for i in wanted.items)
                 ):
                     inner = t.filled(wanted, bound)
                 operand, given = self.as_type(v, inner) if inner is not None else self.value(v)
@@ -223,7 +227,9 @@ class Emitter:
         if wanted is None:
             refuse(f"{describe(v)} is no value of a program")
         if wanted.kind == "Union":
-            fitting = [o for o in wanted.items if o.kind == ("Tuple" if v.display == "tuple" else "List")]
+            fitting = [
+                o for o in wanted.items if o.kind == ("Tuple" if v.display == "tuple" else "List")
+            ]
             if len(fitting) != 1:
                 refuse(f"expected {wanted}, got {describe(v)}")
             return self.made(v, fitting[0])[0], fitting[0]
@@ -264,7 +270,8 @@ class Emitter:
         return converted.operand, converted.type
 
     def converted(self, v, wanted):
-        """What Python does by itself: an int or a bool where a float is wanted. None: it does not."""
+        """What Python does by itself: an int or a bool where a float is wanted. None: it does
+        not."""
         if wanted.kind == "Union":
             for one in wanted.items:
                 if one.kind == "float" and v.type in (t.INT,):
@@ -280,8 +287,11 @@ class Emitter:
             return self.builtin("int_bool", v)
         if v.type == t.NUMBER and wanted in t.NUMBERS:
             return self.builtin(f"{wanted}_number", v)
-        if v.type.kind == "Tuple" and wanted.kind == "List" and v.type.items and all(
-            i == wanted.items[0] for i in v.type.items
+        if (
+            v.type.kind == "Tuple"
+            and wanted.kind == "List"
+            and v.type.items
+            and all(i == wanted.items[0] for i in v.type.items)
         ):
             return self.result(wanted, do="list_of", args=[v.operand])
         return None
@@ -289,7 +299,9 @@ class Emitter:
     def as_val(self, v, wanted=None):
         """The value as one of the program."""
         operand, found = self.value(v) if wanted is None else self.as_type(v, wanted)
-        made = Val(found, operand, v.obj if v.type is not None and v.operand == operand else _NOTHING)
+        made = Val(
+            found, operand, v.obj if v.type is not None and v.operand == operand else _NOTHING
+        )
         made.origin = v.origin
         return made
 
@@ -301,7 +313,7 @@ class Emitter:
         """The value as a bool; known where it is known."""
         if v.items is not None:
             return static(bool(v.items))
-        if v.known and v.type is None or (v.known and v.type in (t.STR, t.INT, t.FLOAT, t.NONE)):
+        if (v.known and v.type is None) or (v.known and v.type in (t.STR, t.INT, t.FLOAT, t.NONE)):
             return static(bool(v.obj))
         if v.type == t.BOOL:
             return v

@@ -85,7 +85,8 @@ int main(int argc, char** argv) {
       const rush::Program inputs = rush::jit::load(folder + "/" + name + ".inputs.rush");
       for (int i = 0; i < count; ++i) {
         rush::manual_seed(7);
-        std::cout << dump(program(inputs.run_method("inputs" + std::to_string(i), {}).elements())) << "\n";
+        std::cout << dump(program(inputs.run_method("inputs" + std::to_string(i), {}).elements()))
+                  << "\n";
       }
     } catch (const std::exception& error) {
       std::cout << "error in " << name << ": " << error.what() << "\n";

@@ -1,6 +1,7 @@
 """Lists, dicts, tuples, NamedTuples, comprehensions."""
+# ruff: noqa: B905, C400, C416, RUF005
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 import rushlight as torch
 from rushlight import Tensor, jit
@@ -15,11 +16,11 @@ class Point(NamedTuple):
 
 class Holder(NamedTuple):
     data: Tensor
-    names: List[str]
+    names: list[str]
 
 
 @given(([3, 1, 2],), ([5],))
-def list_methods(xs: List[int]):
+def list_methods(xs: list[int]):
     xs.append(9)
     xs.extend([4, 4])
     xs.insert(1, 7)
@@ -30,7 +31,7 @@ def list_methods(xs: List[int]):
 
 
 @given(([3, 1, 2],), ([],))
-def list_sort(xs: List[int]):
+def list_sort(xs: list[int]):
     ys = sorted(xs)
     zs = sorted(xs, reverse=True)
     xs.sort()
@@ -40,24 +41,24 @@ def list_sort(xs: List[int]):
 
 
 @given(([1, 2, 3, 4, 5],), ([1],))
-def list_slices(xs: List[int]):
+def list_slices(xs: list[int]):
     return xs[1:3], xs[:2], xs[2:], xs[::2], xs[::-1], xs[-2:], xs[:-1], xs[10:]
 
 
 @given(([1, 2, 3],))
-def list_items(xs: List[int]):
+def list_items(xs: list[int]):
     xs[0] = 10
     xs[-1] += 5
     return xs[0], xs[1], xs[-1], xs
 
 
 @given(([1, 2], [3]), ([], []))
-def list_operators(a: List[int], b: List[int]):
+def list_operators(a: list[int], b: list[int]):
     return a + b, a * 2, 2 * b, a == b, a != b, 1 in a, 7 not in b
 
 
 @given(([1, 2],))
-def list_aliasing(a: List[int]):
+def list_aliasing(a: list[int]):
     b = a
     b.append(3)
     c = list(a)
@@ -66,7 +67,7 @@ def list_aliasing(a: List[int]):
 
 
 @given(([1, 2],))
-def list_augmented(a: List[int]):
+def list_augmented(a: list[int]):
     b = a
     b += [3, 4]
     return a, b
@@ -74,9 +75,9 @@ def list_augmented(a: List[int]):
 
 @given((3,))
 def list_nested(n: int):
-    grid: List[List[int]] = []
+    grid: list[list[int]] = []
     for i in range(n):
-        row: List[int] = []
+        row: list[int] = []
         for j in range(n):
             row.append(i * j)
         grid.append(row)
@@ -85,7 +86,7 @@ def list_nested(n: int):
 
 
 @given(([1, 5, 3],))
-def list_min_max_sum(xs: List[int]):
+def list_min_max_sum(xs: list[int]):
     return min(xs), max(xs), sum(xs), sum(xs, 10)
 
 
@@ -95,18 +96,20 @@ def comprehension_range(n: int):
 
 
 @given(([1, 2, 3],), ([],))
-def comprehension_list(xs: List[int]):
+def comprehension_list(xs: list[int]):
     return [x + 1 for x in xs], [str(x) for x in xs], [x for x in xs if x > 1 if x < 3]
 
 
 @given(([1, 2], [3, 4]))
-def comprehension_zip(a: List[int], b: List[int]):
+def comprehension_zip(a: list[int], b: list[int]):
     return [x * y for x, y in zip(a, b)], [i * x for i, x in enumerate(a)]
 
 
 @given((3,))
 def comprehension_nested(n: int):
-    return [[i + j for j in range(2)] for i in range(n)], [i * j for i in range(n) for j in range(i)]
+    return [[i + j for j in range(2)] for i in range(n)], [
+        i * j for i in range(n) for j in range(i)
+    ]
 
 
 @given((3,))
@@ -117,23 +120,33 @@ def comprehension_dict(n: int):
 @given((4,))
 def generator_arguments(n: int):
     return (
-        sum(i * 2 for i in range(n)), all(i < 10 for i in range(n)), any(i > 2 for i in range(n)),
-        max(i % 3 for i in range(n)), ",".join(str(i) for i in range(n)), list(i + 1 for i in range(2)),
-    )  # fmt: skip
+        sum(i * 2 for i in range(n)),
+        all(i < 10 for i in range(n)),
+        any(i > 2 for i in range(n)),
+        max(i % 3 for i in range(n)),
+        ",".join(str(i) for i in range(n)),
+        list(i + 1 for i in range(2)),
+    )
 
 
 @given((3,))
 def list_of_range(n: int):
-    return list(range(n)), list(range(1, n)), list(range(n, 0, -1)), list(reversed(range(n))), sum(range(n))
+    return (
+        list(range(n)),
+        list(range(1, n)),
+        list(range(n, 0, -1)),
+        list(reversed(range(n))),
+        sum(range(n)),
+    )
 
 
 @given(([1, 2], ["a", "b"]))
-def list_of_zip(a: List[int], b: List[str]):
+def list_of_zip(a: list[int], b: list[str]):
     return list(zip(a, b)), list(enumerate(b)), sorted(zip(a, b))
 
 
 @given(({"a": 1},), ({"a": 1, "b": 2},))
-def dict_methods(d: Dict[str, int]):
+def dict_methods(d: dict[str, int]):
     d["c"] = 3
     a = d.get("zz")
     b = d.get("a", 9)
@@ -144,12 +157,12 @@ def dict_methods(d: Dict[str, int]):
 
 
 @given(({"a": 1, "b": 2},))
-def dict_views(d: Dict[str, int]):
+def dict_views(d: dict[str, int]):
     return list(d.keys()), list(d.values()), list(d.items()), sorted(d), [k for k in d]
 
 
 @given(({"a": 1, "b": 2},))
-def dict_items(d: Dict[str, int]):
+def dict_items(d: dict[str, int]):
     d["a"] += 10
     e = d.copy()
     e["z"] = 0
@@ -159,7 +172,7 @@ def dict_items(d: Dict[str, int]):
 
 @given((5,))
 def dict_of_ints(n: int):
-    d: Dict[int, float] = {}
+    d: dict[int, float] = {}
     for i in range(n):
         d[i] = i / 2
     del d[0]
@@ -168,7 +181,7 @@ def dict_of_ints(n: int):
 
 @given((20,))
 def dict_many_keys(n: int):
-    d: Dict[int, int] = {}
+    d: dict[int, int] = {}
     for i in range(n):
         d[i * 7 % 13] = i
     total = 0
@@ -188,7 +201,7 @@ def dict_literal(k: str):
 
 @given((3,))
 def dict_of_dicts(n: int):
-    d: Dict[str, Dict[str, int]] = {}
+    d: dict[str, dict[str, int]] = {}
     for i in range(n):
         key = str(i % 2)
         if key not in d:
@@ -205,7 +218,7 @@ def tuple_basics(a: int, b: str):
 
 
 @given(((1, 2.5),), ((3, 4.5),))
-def tuple_argument(t: Tuple[int, float]):
+def tuple_argument(t: tuple[int, float]):
     a, b = t
     return a + b, t[0], (t, t)
 
@@ -220,7 +233,7 @@ def tuple_in_loop(n: int):
 
 @given((3,))
 def tuple_in_list(n: int):
-    xs: List[Tuple[int, str]] = []
+    xs: list[tuple[int, str]] = []
     for i in range(n):
         xs.append((i, str(i)))
     total = ""
@@ -261,8 +274,8 @@ def named_tuple_in_list(n: int):
 
 @given((2,))
 def annotate_empty(n: int):
-    xs = jit.annotate(List[int], [])
-    d = jit.annotate(Dict[str, float], {})
+    xs = jit.annotate(list[int], [])
+    d = jit.annotate(dict[str, float], {})
     for i in range(n):
         xs.append(i)
         d[str(i)] = i * 0.5
@@ -270,13 +283,13 @@ def annotate_empty(n: int):
 
 
 @given(([torch.ones(2), torch.zeros(2)],))
-def list_of_tensors(xs: List[Tensor]):
+def list_of_tensors(xs: list[Tensor]):
     xs.append(xs[0] + 1)
     return torch.stack(xs).sum(0), len(xs), torch.cat(xs)
 
 
 @given(([1, None, 3],), ([None],))
-def list_of_optional(xs: List[Optional[int]]):
+def list_of_optional(xs: list[int | None]):
     total = 0
     for x in xs:
         if x is not None:
@@ -286,7 +299,7 @@ def list_of_optional(xs: List[Optional[int]]):
 
 @given((3,))
 def optional_list(n: int):
-    xs: Optional[List[int]] = None
+    xs: list[int] | None = None
     for i in range(n):
         if xs is None:
             xs = [i]
@@ -296,7 +309,7 @@ def optional_list(n: int):
 
 
 @given(([1, 2, 3],))
-def unpack_list(xs: List[int]):
+def unpack_list(xs: list[int]):
     a, b, c = xs
     first, *rest = xs
     *init, last = xs
@@ -312,7 +325,7 @@ def list_literal_mixed(a: int, b: int):
 
 
 @given(([3, 1, 2], 2))
-def bubble_sort(xs: List[int], k: int):
+def bubble_sort(xs: list[int], k: int):
     n = len(xs)
     for i in range(n):
         for j in range(n - i - 1):
@@ -323,7 +336,7 @@ def bubble_sort(xs: List[int], k: int):
 
 @given((10,))
 def memo_fibonacci(n: int):
-    memo: Dict[int, int] = {0: 0, 1: 1}
+    memo: dict[int, int] = {0: 0, 1: 1}
     for i in range(2, n + 1):
         memo[i] = memo[i - 1] + memo[i - 2]
     return memo[n], len(memo)
@@ -331,7 +344,7 @@ def memo_fibonacci(n: int):
 
 @given(("the cat and the dog and the bird",))
 def word_count(text: str):
-    counts: Dict[str, int] = {}
+    counts: dict[str, int] = {}
     for w in text.split():
         counts[w] = counts.get(w, 0) + 1
     best = ""
@@ -342,8 +355,8 @@ def word_count(text: str):
 
 
 @given(([5, 2, 8],))
-def stack_and_queue(xs: List[int]):
-    out: List[int] = []
+def stack_and_queue(xs: list[int]):
+    out: list[int] = []
     while len(xs) > 0:
         out.append(xs.pop())
         if len(xs) > 0:

@@ -1,7 +1,7 @@
 """Scripts that raise, some of the time."""
+# ruff: noqa: UP031
 
 import math
-from typing import Dict, List, Optional
 
 import rushlight as torch
 from rushlight import Tensor
@@ -29,7 +29,7 @@ def raise_by_kind(n: int):
         raise KeyError("zero")
     elif n == 1:
         raise TypeError("one: %d" % n)
-    raise RuntimeError("{} more".format(n))
+    raise RuntimeError(f"{n} more")
 
 
 @given((1,), (0,))
@@ -39,12 +39,12 @@ def assert_message(n: int):
 
 
 @given(([1, 2], 1), ([1, 2], 2), ([1, 2], -3), ([], 0))
-def index_out_of_range(xs: List[int], i: int):
+def index_out_of_range(xs: list[int], i: int):
     return xs[i]
 
 
 @given(({"a": 1}, "a"), ({"a": 1}, "b"))
-def missing_key(d: Dict[str, int], k: str):
+def missing_key(d: dict[str, int], k: str):
     return d[k]
 
 
@@ -69,18 +69,18 @@ def math_domain(a: float):
 
 
 @given(([],), ([1],))
-def pop_empty(xs: List[int]):
+def pop_empty(xs: list[int]):
     return xs.pop()
 
 
 @given(([1, 2], 5), ([1, 5], 5))
-def remove_missing(xs: List[int], x: int):
+def remove_missing(xs: list[int], x: int):
     xs.remove(x)
     return xs
 
 
 @given((None,), (1,))
-def assert_not_none(n: Optional[int]):
+def assert_not_none(n: int | None):
     assert n is not None
     return n + 1
 
@@ -98,7 +98,7 @@ def bool_of_many(a: Tensor):
 
 
 @given(([1, 2, 3],), ([1, 2],))
-def unpack_wrong_count(xs: List[int]):
+def unpack_wrong_count(xs: list[int]):
     a, b, c = xs
     return a + b + c
 

@@ -1,6 +1,5 @@
 """Branches, loops, functions."""
-
-from typing import Dict, List, Optional, Tuple, Union
+# ruff: noqa: B905
 
 import rushlight as torch
 from rushlight import Tensor
@@ -64,7 +63,7 @@ def while_break_continue(n: int):
 
 @given((5,), (0,))
 def for_range_forms(n: int):
-    a: List[int] = []
+    a: list[int] = []
     for i in range(n):
         a.append(i)
     for i in range(2, n):
@@ -90,7 +89,7 @@ def nested_loops(n: int):
 
 
 @given(([3, 1, 2],), ([],))
-def for_list(xs: List[int]):
+def for_list(xs: list[int]):
     total = 0
     for x in xs:
         total = total * 2 + x
@@ -98,7 +97,7 @@ def for_list(xs: List[int]):
 
 
 @given(([1.5, 2.5],), ([],))
-def for_enumerate(xs: List[float]):
+def for_enumerate(xs: list[float]):
     total = 0.0
     for i, x in enumerate(xs):
         total += i * x
@@ -108,7 +107,7 @@ def for_enumerate(xs: List[float]):
 
 
 @given(([1, 2, 3], ["a", "b"]), ([], []))
-def for_zip(xs: List[int], ys: List[str]):
+def for_zip(xs: list[int], ys: list[str]):
     out = ""
     for x, y in zip(xs, ys):
         out += y * x
@@ -118,7 +117,7 @@ def for_zip(xs: List[int], ys: List[str]):
 
 
 @given(({"a": 1, "b": 2},), ({},))
-def for_dict(d: Dict[str, int]):
+def for_dict(d: dict[str, int]):
     total = 0
     keys = ""
     for k in d:
@@ -132,8 +131,8 @@ def for_dict(d: Dict[str, int]):
 
 
 @given(([1, 2, 3],), ([],))
-def for_reversed(xs: List[int]):
-    out: List[int] = []
+def for_reversed(xs: list[int]):
+    out: list[int] = []
     for x in reversed(xs):
         out.append(x)
     for i in reversed(range(3)):
@@ -178,7 +177,7 @@ def collatz(n: int):
 
 @given((30,))
 def primes(n: int):
-    found: List[int] = []
+    found: list[int] = []
     for k in range(2, n):
         prime = True
         for p in found:
@@ -191,7 +190,7 @@ def primes(n: int):
 
 
 @given((None,), (torch.ones(2),))
-def optional_refined_if(x: Optional[Tensor]):
+def optional_refined_if(x: Tensor | None):
     if x is not None:
         return x + 1
     else:
@@ -199,14 +198,14 @@ def optional_refined_if(x: Optional[Tensor]):
 
 
 @given((None,), (torch.ones(2),))
-def optional_refined_assign(x: Optional[Tensor]):
+def optional_refined_assign(x: Tensor | None):
     if x is None:
         x = torch.full((2,), 7.0)
     return x * 2
 
 
 @given((None, None), (1, None), (1, 2))
-def optional_and_or(a: Optional[int], b: Optional[int]):
+def optional_and_or(a: int | None, b: int | None):
     if a is not None and b is not None:
         return a + b
     if a is None or a < 0:
@@ -215,13 +214,13 @@ def optional_and_or(a: Optional[int], b: Optional[int]):
 
 
 @given((None,), (4,))
-def optional_ternary(a: Optional[int]):
+def optional_ternary(a: int | None):
     b = a if a is not None else 10
     return b + 1, (0 if a is None else a * 2)
 
 
 @given((None,), (4,))
-def optional_assert(a: Optional[int]):
+def optional_assert(a: int | None):
     if a is None:
         a = 3
     assert a is not None
@@ -230,7 +229,7 @@ def optional_assert(a: Optional[int]):
 
 @given((5,), (0,))
 def optional_in_loop(n: int):
-    best: Optional[int] = None
+    best: int | None = None
     for i in range(n):
         if best is None or i * 3 % 4 > best:
             best = i * 3 % 4
@@ -238,7 +237,7 @@ def optional_in_loop(n: int):
 
 
 @given((3,), ("x",), (2.5,))
-def union_isinstance(x: Union[int, str, float]):
+def union_isinstance(x: int | str | float):
     if isinstance(x, int):
         return "int " + str(x + 1)
     elif isinstance(x, str):
@@ -248,7 +247,7 @@ def union_isinstance(x: Union[int, str, float]):
 
 
 @given(([1, 2],), (5,))
-def union_list(x: Union[int, List[int]]):
+def union_list(x: int | list[int]):
     if isinstance(x, list):
         return len(x)
     return x
@@ -269,7 +268,7 @@ def several_results(a: int):
     return q, r, p[0] + p[1], _pair(3)[1]
 
 
-def _pair(a: int) -> Tuple[int, int]:
+def _pair(a: int) -> tuple[int, int]:
     return a + 1, a * 2
 
 
@@ -373,7 +372,7 @@ def pass_and_docstring(n: int):
 
 @given((6,), (1,))
 def del_statements(n: int):
-    xs = [i for i in range(n)]
+    xs = list(range(n))
     del xs[0]
     d = {"a": 1, "b": 2}
     del d["a"]
@@ -384,8 +383,8 @@ def del_statements(n: int):
 def annotated_locals(n: int):
     a: int = n
     b: float = float(n)
-    c: List[float] = [1.0, 2.0]
-    d: Dict[str, List[int]] = {}
+    c: list[float] = [1.0, 2.0]
+    d: dict[str, list[int]] = {}
     d["k"] = [a]
     return a, b, c, d
 
@@ -413,13 +412,13 @@ def no_result(n: int) -> None:
 
 
 @given((3,), (None,))
-def maybe_result(n: Optional[int]) -> Optional[int]:
+def maybe_result(n: int | None) -> int | None:
     if n is None:
         return None
     return n + 1
 
 
 @given((17,), (4,))
-def bare_maybe_result(n: int) -> Optional[str]:
+def bare_maybe_result(n: int) -> str | None:
     if n > 10:
         return "big"

@@ -1,6 +1,7 @@
 """Modules: parameters, buffers, attributes, submodules, exports."""
+# ruff: noqa: C416
 
-from typing import Dict, Final, List, Optional, Tuple
+from typing import Final
 
 import rushlight as torch
 import rushlight.nn.functional as F
@@ -81,14 +82,14 @@ class Buffers(nn.Module):
 @shown((X,), (X * 2,))
 class Attributes(nn.Module):
     limit: Final[int] = 3
-    names: List[str]
+    names: list[str]
 
     def __init__(self):
         super().__init__()
         self.count = 0
         self.factor = 0.5
         self.names = ["a"]
-        self.table: Dict[str, int] = {"x": 1}
+        self.table: dict[str, int] = {"x": 1}
 
     def forward(self, x):
         self.count += 1
@@ -114,7 +115,7 @@ class Modes(nn.Module):
 
 @shown((X, None), (X, X))
 class OptionalInput(nn.Module):
-    def forward(self, x, y: Optional[Tensor] = None):
+    def forward(self, x, y: Tensor | None = None):
         if y is not None:
             x = x + y
         return x
@@ -126,7 +127,7 @@ class Methods(nn.Module):
         super().__init__()
         self.layer = nn.Linear(4, 4)
 
-    def helper(self, x: Tensor, k: int = 2) -> Tuple[Tensor, int]:
+    def helper(self, x: Tensor, k: int = 2) -> tuple[Tensor, int]:
         return self.layer(x) * k, k + 1
 
     def forward(self, x):
@@ -199,11 +200,11 @@ class CellLoop(nn.Module):
         self.cell = nn.LSTMCell(3, 4)
         self.head = nn.Linear(4, 1)
 
-    def forward(self, x) -> Tuple[Tensor, int]:
+    def forward(self, x) -> tuple[Tensor, int]:
         h = torch.zeros(x.size(1), 4)
         c = torch.zeros(x.size(1), 4)
         steps = 0
-        outputs: List[Tensor] = []
+        outputs: list[Tensor] = []
         for t in range(x.size(0)):
             h, c = self.cell(x[t], (h, c))
             y = self.head(h)

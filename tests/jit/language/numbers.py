@@ -1,7 +1,7 @@
 """Numbers, strings, builtins."""
+# ruff: noqa: UP031
 
 import math
-from typing import List, Optional
 
 from . import given
 
@@ -100,9 +100,19 @@ def conversions_str(a: str, b: str):
 @given((0.5,), (2.0,), (1.0,))
 def math_functions(a: float):
     return (
-        math.sqrt(a), math.exp(a), math.log(a), math.log2(a), math.log10(a), math.sin(a),
-        math.cos(a), math.tan(a), math.atan(a), math.sinh(a), math.cosh(a), math.tanh(a),
-    )  # fmt: skip
+        math.sqrt(a),
+        math.exp(a),
+        math.log(a),
+        math.log2(a),
+        math.log10(a),
+        math.sin(a),
+        math.cos(a),
+        math.tan(a),
+        math.atan(a),
+        math.sinh(a),
+        math.cosh(a),
+        math.tanh(a),
+    )
 
 
 @given((2.5,), (-2.5,), (3.0,))
@@ -157,7 +167,7 @@ def membership_tuple(a: int):
 
 
 @given((None,), (3,))
-def optional_int(a: Optional[int]):
+def optional_int(a: int | None):
     if a is None:
         return -1
     return a + 1
@@ -185,7 +195,14 @@ def str_split(a: str):
 
 @given(("a,b,,c", ","), ("abc", "b"))
 def str_split_by(a: str, by: str):
-    return a.split(by), by.join(["x", "y", "z"]), a.replace(by, "--"), a.count(by), a.find(by), a.rfind(by)
+    return (
+        a.split(by),
+        by.join(["x", "y", "z"]),
+        a.replace(by, "--"),
+        a.count(by),
+        a.find(by),
+        a.rfind(by),
+    )
 
 
 @given(("hello",), ("héllo!",))
@@ -210,12 +227,18 @@ def f_string(a: int, b: float, c: str):
 
 @given((3, 2.5), (-7, 0.125))
 def percent_format(a: int, b: float):
-    return "%d and %f" % (a, b), "%5d|%-5d|%05d" % (a, a, a), "%.2f%%" % b, "%s %s" % (a, "x"), "%g" % b
+    return (
+        "%d and %f" % (a, b),
+        "%5d|%-5d|%05d" % (a, a, a),
+        "%.2f%%" % b,
+        "%s %s" % (a, "x"),
+        "%g" % b,
+    )
 
 
 @given((3, 2.5), (-7, 1e10))
 def format_method(a: int, b: float):
-    return "{} {}".format(a, b), "{1} {0}".format(a, b), "{x:>6}{{}}".format(x=a), "{:.2e}".format(b)
+    return f"{a} {b}", f"{b} {a}", f"{a:>6}{{}}", f"{b:.2e}"
 
 
 @given((True,), (False,))
@@ -248,7 +271,7 @@ def constant_folding(a: int):
 
 @given((3,), (-3,))
 def bool_of_values(a: int):
-    xs: List[int] = []
+    xs: list[int] = []
     if a:
         xs.append(a)
     return bool(a), bool(xs), not xs, bool(""), not a

@@ -81,8 +81,15 @@ def inputs_program(inputs, fn):
         to = f.local(whole)
         f.emit(make=operands, to=to)
         f.emit(**{"return": to})
-        program.functions.append({
-            "name": f"inputs{i}", "file": "", "method": True, "inputs": [],
-            "locals": [str(x) for x in f.locals], "returns": str(whole), "body": f.out,
-        })  # fmt: skip
+        program.functions.append(
+            {
+                "name": f"inputs{i}",
+                "file": "",
+                "method": True,
+                "inputs": [],
+                "locals": [str(x) for x in f.locals],
+                "returns": str(whole),
+                "body": f.out,
+            }
+        )
     return ScriptFunction(program.code(), "inputs")

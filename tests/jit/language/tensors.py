@@ -1,7 +1,5 @@
 """Tensors: methods, attributes, indexing, functions of nn."""
 
-from typing import List, Optional, Tuple
-
 import rushlight as torch
 import rushlight.nn.functional as F
 from rushlight import Tensor
@@ -34,7 +32,15 @@ def bitwise(a: Tensor, b: Tensor):
 
 @given((X,))
 def reductions(a: Tensor):
-    return a.sum(), a.mean(1), a.sum(dim=0, keepdim=True), a.max(), a.min(dim=1)[0], a.argmax(), a.std()
+    return (
+        a.sum(),
+        a.mean(1),
+        a.sum(dim=0, keepdim=True),
+        a.max(),
+        a.min(dim=1)[0],
+        a.argmax(),
+        a.std(),
+    )
 
 
 @given((X,))
@@ -57,15 +63,28 @@ def shape_arithmetic(a: Tensor):
 
 @given((X,))
 def shape_compare(a: Tensor):
-    return a.shape == (3, 4), list(a.shape) == [3, 4], a.shape[1:] == a.t().shape[:1], a.size() == a.size()
+    return (
+        a.shape == (3, 4),
+        list(a.shape) == [3, 4],
+        a.shape[1:] == a.t().shape[:1],
+        a.size() == a.size(),
+    )
 
 
 @given((X,))
 def views(a: Tensor):
     return (
-        a.t(), a.T, a.transpose(0, 1), a.permute(1, 0), a.unsqueeze(0), a.flatten(), a.squeeze(),
-        a[None].expand(2, 3, 4), a.expand(2, -1, -1), a.contiguous().view(-1),
-    )  # fmt: skip
+        a.t(),
+        a.T,
+        a.transpose(0, 1),
+        a.permute(1, 0),
+        a.unsqueeze(0),
+        a.flatten(),
+        a.squeeze(),
+        a[None].expand(2, 3, 4),
+        a.expand(2, -1, -1),
+        a.contiguous().view(-1),
+    )
 
 
 @given((X,))
@@ -116,9 +135,17 @@ def in_place(a: Tensor):
 @given((X,))
 def dtypes(a: Tensor):
     return (
-        a.to(torch.int64), a.double(), a.int(), a.long(), a.bool(), a.half(), a.to(torch.float64).dtype,
-        a.dtype == torch.float32, a.type_as(a.double()), torch.zeros(2, dtype=torch.int32),
-    )  # fmt: skip
+        a.to(torch.int64),
+        a.double(),
+        a.int(),
+        a.long(),
+        a.bool(),
+        a.half(),
+        a.to(torch.float64).dtype,
+        a.dtype == torch.float32,
+        a.type_as(a.double()),
+        torch.zeros(2, dtype=torch.int32),
+    )
 
 
 @given((X,))
@@ -130,25 +157,57 @@ def devices(a: Tensor):
 @given((V,))
 def creation(a: Tensor):
     return (
-        torch.zeros(2, 3), torch.ones([2]), torch.full((2,), 1.5), torch.arange(3), torch.arange(1, 7, 2),
-        torch.eye(2), torch.empty(0), torch.linspace(0, 1, 3), torch.zeros_like(a), torch.tensor([1, 2]),
-        torch.tensor(3.5), torch.tensor([[1.0], [2.0]]), a.new_ones(2), torch.tensor([True, False]),
-    )  # fmt: skip
+        torch.zeros(2, 3),
+        torch.ones([2]),
+        torch.full((2,), 1.5),
+        torch.arange(3),
+        torch.arange(1, 7, 2),
+        torch.eye(2),
+        torch.empty(0),
+        torch.linspace(0, 1, 3),
+        torch.zeros_like(a),
+        torch.tensor([1, 2]),
+        torch.tensor(3.5),
+        torch.tensor([[1.0], [2.0]]),
+        a.new_ones(2),
+        torch.tensor([True, False]),
+    )
 
 
 @given((2, 3))
 def creation_by_sizes(a: int, b: int):
     shape = [a, b]
-    return torch.zeros(a, b), torch.ones((a, b)), torch.zeros(shape), torch.arange(a * b).view(a, b), torch.full([a], b)
+    return (
+        torch.zeros(a, b),
+        torch.ones((a, b)),
+        torch.zeros(shape),
+        torch.arange(a * b).view(a, b),
+        torch.full([a], b),
+    )
 
 
 @given((V,))
 def unary_methods(a: Tensor):
     return (
-        a.abs(), a.exp(), a.sin(), a.relu(), a.sigmoid(), a.tanh(), a.sqrt(), a.abs().log(), a.neg(),
-        a.floor(), a.ceil(), a.round(), a.sign(), torch.sigmoid(a), torch.exp(a), a.clamp(-1, 1),
-        a.clamp(min=0.0), torch.clamp(a, max=1.0),
-    )  # fmt: skip
+        a.abs(),
+        a.exp(),
+        a.sin(),
+        a.relu(),
+        a.sigmoid(),
+        a.tanh(),
+        a.sqrt(),
+        a.abs().log(),
+        a.neg(),
+        a.floor(),
+        a.ceil(),
+        a.round(),
+        a.sign(),
+        torch.sigmoid(a),
+        torch.exp(a),
+        a.clamp(-1, 1),
+        a.clamp(min=0.0),
+        torch.clamp(a, max=1.0),
+    )
 
 
 @given((X, X * 2))
@@ -157,7 +216,16 @@ def joining(a: Tensor, b: Tensor):
     d = torch.stack((a, b))
     x, y = c.chunk(2, dim=1)
     parts = c.split(3, 1)
-    return c, d, x, y, len(parts), parts[0], torch.cat((a, b)), [p.sum() for p in c.split([2, 6], dim=1)]
+    return (
+        c,
+        d,
+        x,
+        y,
+        len(parts),
+        parts[0],
+        torch.cat((a, b)),
+        [p.sum() for p in c.split([2, 6], dim=1)],
+    )
 
 
 @given((X,))
@@ -172,44 +240,79 @@ def item_arithmetic(a: Tensor):
 
 
 @given((V, None), (V, torch.tensor([1.0, 2.0, 3.0])))
-def optional_weight(a: Tensor, w: Optional[Tensor]):
+def optional_weight(a: Tensor, w: Tensor | None):
     return F.linear(a, torch.ones(2, 3)) if w is None else F.linear(a, w[None])
 
 
 @given((X,))
 def functional_activations(a: Tensor):
     return (
-        F.relu(a), F.gelu(a), F.silu(a), F.elu(a), F.leaky_relu(a, 0.1), F.softplus(a), F.hardtanh(a),
-        F.softmax(a, dim=1), F.log_softmax(a, -1), F.selu(a), F.glu(a), F.hardswish(a), F.mish(a),
-        F.relu6(a), F.celu(a), F.tanhshrink(a), F.logsigmoid(a), F.softsign(a), F.threshold(a, 0.1, 2.0),
-    )  # fmt: skip
+        F.relu(a),
+        F.gelu(a),
+        F.silu(a),
+        F.elu(a),
+        F.leaky_relu(a, 0.1),
+        F.softplus(a),
+        F.hardtanh(a),
+        F.softmax(a, dim=1),
+        F.log_softmax(a, -1),
+        F.selu(a),
+        F.glu(a),
+        F.hardswish(a),
+        F.mish(a),
+        F.relu6(a),
+        F.celu(a),
+        F.tanhshrink(a),
+        F.logsigmoid(a),
+        F.softsign(a),
+        F.threshold(a, 0.1, 2.0),
+    )
 
 
 @given((X, torch.tensor([0, 3, 1])))
 def functional_losses(a: Tensor, t: Tensor):
     return (
-        F.cross_entropy(a, t), F.nll_loss(F.log_softmax(a, 1), t), F.mse_loss(a, a * 2), F.l1_loss(a, a + 1),
-        F.smooth_l1_loss(a, a * 2), F.cross_entropy(a, t, reduction="sum"), F.cross_entropy(a, t, label_smoothing=0.1),
-        F.binary_cross_entropy_with_logits(a, (a > 0).float()), F.huber_loss(a, a * 3), F.kl_div(a, a.exp(), reduction="sum"),
-    )  # fmt: skip
+        F.cross_entropy(a, t),
+        F.nll_loss(F.log_softmax(a, 1), t),
+        F.mse_loss(a, a * 2),
+        F.l1_loss(a, a + 1),
+        F.smooth_l1_loss(a, a * 2),
+        F.cross_entropy(a, t, reduction="sum"),
+        F.cross_entropy(a, t, label_smoothing=0.1),
+        F.binary_cross_entropy_with_logits(a, (a > 0).float()),
+        F.huber_loss(a, a * 3),
+        F.kl_div(a, a.exp(), reduction="sum"),
+    )
 
 
 @given((torch.arange(32.0).reshape(1, 2, 4, 4) / 9,))
 def functional_images(a: Tensor):
     return (
-        F.max_pool2d(a, 2), F.avg_pool2d(a, 2), F.adaptive_avg_pool2d(a, 1), F.pad(a, (1, 1)),
-        F.conv2d(a, torch.ones(3, 2, 3, 3), padding=1), F.interpolate(a, scale_factor=2.0, mode="nearest"),
-        F.adaptive_avg_pool2d(a, (2, 2)), F.max_pool2d(a, (2, 2), stride=1), F.pad(a, [1, 0, 2, 0], value=1.5),
-    )  # fmt: skip
+        F.max_pool2d(a, 2),
+        F.avg_pool2d(a, 2),
+        F.adaptive_avg_pool2d(a, 1),
+        F.pad(a, (1, 1)),
+        F.conv2d(a, torch.ones(3, 2, 3, 3), padding=1),
+        F.interpolate(a, scale_factor=2.0, mode="nearest"),
+        F.adaptive_avg_pool2d(a, (2, 2)),
+        F.max_pool2d(a, (2, 2), stride=1),
+        F.pad(a, [1, 0, 2, 0], value=1.5),
+    )
 
 
 @given((X,))
 def functional_norms(a: Tensor):
     return (
-        F.layer_norm(a, (4,)), F.layer_norm(a, [4], torch.ones(4), torch.zeros(4)), F.normalize(a, dim=1),
-        F.batch_norm(a, torch.zeros(4), torch.ones(4)), F.dropout(a, 0.5, False), F.dropout(a, training=False),
-        F.one_hot(torch.tensor([0, 2]), 3), F.embedding(torch.tensor([0, 2]), a), F.cosine_similarity(a, a + 1),
-    )  # fmt: skip
+        F.layer_norm(a, (4,)),
+        F.layer_norm(a, [4], torch.ones(4), torch.zeros(4)),
+        F.normalize(a, dim=1),
+        F.batch_norm(a, torch.zeros(4), torch.ones(4)),
+        F.dropout(a, 0.5, False),
+        F.dropout(a, training=False),
+        F.one_hot(torch.tensor([0, 2]), 3),
+        F.embedding(torch.tensor([0, 2]), a),
+        F.cosine_similarity(a, a + 1),
+    )
 
 
 @given((X.reshape(1, 3, 4),))
@@ -225,20 +328,39 @@ def attention(q: Tensor):
 @given((X,))
 def function_forms(a: Tensor):
     return (
-        torch.add(a, 1), torch.add(a, a, alpha=2), torch.mul(a, a), torch.matmul(a, a.t()), torch.mm(a, a.T),
-        torch.sum(a, dim=1), torch.mean(a), torch.max(a, a * 2), torch.where(a > 0, a, a * 0), torch.cumsum(a, 0),
-        torch.transpose(a, 0, 1), torch.flatten(a), torch.abs(a), torch.pow(a, 2), torch.unsqueeze(a, 1),
-    )  # fmt: skip
+        torch.add(a, 1),
+        torch.add(a, a, alpha=2),
+        torch.mul(a, a),
+        torch.matmul(a, a.t()),
+        torch.mm(a, a.T),
+        torch.sum(a, dim=1),
+        torch.mean(a),
+        torch.max(a, a * 2),
+        torch.where(a > 0, a, a * 0),
+        torch.cumsum(a, 0),
+        torch.transpose(a, 0, 1),
+        torch.flatten(a),
+        torch.abs(a),
+        torch.pow(a, 2),
+        torch.unsqueeze(a, 1),
+    )
 
 
 @given((X,))
 def logic(a: Tensor):
-    return torch.any(a > 0), torch.all(a > -9), (a > 0).any(), (a > 0).sum(), torch.isnan(a).any(), torch.equal(a, a)
+    return (
+        torch.any(a > 0),
+        torch.all(a > -9),
+        (a > 0).any(),
+        (a > 0).sum(),
+        torch.isnan(a).any(),
+        torch.equal(a, a),
+    )
 
 
 @given((V, 3))
 def loop_over_columns(a: Tensor, n: int):
-    out: List[Tensor] = []
+    out: list[Tensor] = []
     h = torch.zeros(3)
     for i in range(n):
         h = torch.tanh(h + a * i)
@@ -256,12 +378,12 @@ def no_grad_block(a: Tensor):
 
 
 @given((X,))
-def tuple_results(a: Tensor) -> Tuple[Tensor, Tuple[Tensor, int]]:
+def tuple_results(a: Tensor) -> tuple[Tensor, tuple[Tensor, int]]:
     m, s = _moments(a)
     return m, (s, a.size(0))
 
 
-def _moments(a: Tensor) -> Tuple[Tensor, Tensor]:
+def _moments(a: Tensor) -> tuple[Tensor, Tensor]:
     return a.mean(), a.std()
 
 
@@ -289,7 +411,17 @@ def scalars_of_shape(a: Tensor):
 
 @given((torch.tensor([3, 1, 2]),))
 def integer_tensors(a: Tensor):
-    return a + 1, a // 2, a % 2, a / 2, a.sum(), a.float().mean(), a.max().item(), a[a.argsort()], a << 1
+    return (
+        a + 1,
+        a // 2,
+        a % 2,
+        a / 2,
+        a.sum(),
+        a.float().mean(),
+        a.max().item(),
+        a[a.argsort()],
+        a << 1,
+    )
 
 
 @given((X,))

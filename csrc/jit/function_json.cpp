@@ -182,7 +182,12 @@ class FunctionReader : JsonReader {
     a.name = text(j, "name");
     context_ = concat("attribute '", a.name, "': ");
     a.type = type(member(j, "type"));
-    a.value = taken_as(value(member(j, "value"), 0), *a.type, where_ + ": " + a.name);
+    const IValue given = value(member(j, "value"), 0);
+    try {
+      a.value = taken_as(given, *a.type, a.name);
+    } catch (const Error& e) {
+      require(false, e.message());
+    }
     return a;
   }
 

@@ -196,15 +196,25 @@ def wait(future: Future) -> Any:
 
 
 def freeze(mod: _M, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> _M:
-    """The module itself, which must be in eval mode."""
+    """A script whose parameters, buffers and attributes are constants, as they are now; those in
+    preserved_attrs stay. The module must be in eval mode. Traced programs come back as they are.
+    """
     if mod.training:
         raise RuntimeError("jit.freeze: the module is in training mode; call eval() first")
-    return mod
+    source = getattr(mod, "_script_source", None)
+    if source is None:
+        return mod
+    source.eval()
+    for name, value in mod.state_dict().items():
+        source.state_dict()[name].copy_(value)
+    return script_module(source, frozen=list(preserved_attrs or ()))  # type: ignore[return-value]
 
 
 def optimize_for_inference(mod: _M, other_methods: list[str] | None = None) -> _M:
-    """The module itself."""
-    return mod
+    """The module, frozen where it is a script that can be."""
+    if mod.training or getattr(mod, "_script_source", None) is None:
+        return mod
+    return freeze(mod, preserved_attrs=other_methods)
 
 
 @contextlib.contextmanager

@@ -166,7 +166,7 @@ class TopLevelTracedModule(TracedModule):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._code.run("forward", self._state(), args, kwargs)
 
-    def _run_method(self, name, *args, **kwargs):
+    def _run_method(self, name, /, *args, **kwargs):
         return self._code.run(name, self._state(), args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -221,7 +221,7 @@ class ScriptFunction:
         self.__name__ = self.name = name
         if source is not None:
             functools.update_wrapper(self, source)
-            del self.__wrapped__
+            self.__dict__.pop("__wrapped__", None)  # it is no wrapper: it runs by itself
             self._rushlight_source = source
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

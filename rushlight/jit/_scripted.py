@@ -65,7 +65,7 @@ class RecursiveScriptModule(TopLevelTracedModule):
     def _get(self, i):
         return _C._jit_attribute(self._code.capsule, self._attributes, i)
 
-    def _run_method(self, name, *args, **kwargs):
+    def _run_method(self, name, /, *args, **kwargs):
         for part, i in self._modes:
             if part.training != self._get(i):
                 _C._jit_attribute(self._code.capsule, self._attributes, i, part.training)
@@ -160,14 +160,20 @@ def script_function(fn: Callable[..., Any], example: Any = None) -> ScriptFuncti
     return ScriptFunction(program.code(), fn.__name__, fn)
 
 
-def script_module(module: Module) -> RecursiveScriptModule:
-    """forward and the exported methods of a module, as a program over its parameters and
-    buffers."""
+def script_module(module: Module, frozen: list[str] | None = None) -> RecursiveScriptModule:
+    """forward and the exported methods of a module, as a program over its parameters and buffers.
+
+    frozen: parameters, buffers and attributes become constants, but for those with these names.
+    """
     from rushlight.jit._script.errors import Refusal, ScriptError
     from rushlight.jit._script.program import Program
     from rushlight.jit._script.source import is_ignored
 
-    program = Program(module, *_state_of(module))
+    rows, aliases = _state_of(module)
+    if frozen is not None:
+        rows, aliases = [row for row in rows if row[0] in frozen], []
+    program = Program(module, rows, aliases)
+    program.frozen = frozen
     methods = []
     for name in dir(type(module)):
         found = inspect.getattr_static(type(module), name, None)
@@ -185,7 +191,9 @@ def script_module(module: Module) -> RecursiveScriptModule:
             program.add_method(fn, name, module)
     except Refusal as why:
         raise ScriptError(f"script: {why}") from None
-    names = ((name, type(part).__name__) for name, part in module.named_modules() if name)
+    names = [(name, type(part).__name__) for name, part in module.named_modules() if name]
+    if frozen is not None:
+        names = []
     return RecursiveScriptModule(
         program.code(), [row[1] for row in program.rows], type(module).__name__, names, module
     )

@@ -1,6 +1,9 @@
 """Files that are nearly programs: bytes and JSON of a valid one, changed at random.
 
-    python tests/jit/hostile.py SEED COUNT
+    python tests/jit/hostile.py SEED COUNT [script]
+
+With `script` the program is one with control flow; those that do not end are left after a moment,
+as by Ctrl-C.
 
 Loads each, and runs those that load. The number of a file is written before it is read: who reads
 the output knows which one crashed or hung. Exceptions of ours are fine, and so is an answer.
@@ -9,6 +12,7 @@ the output knows which one crashed or hung. Exceptions of ours are fine, and so 
 import io
 import json
 import random
+import signal
 import sys
 import warnings
 import zipfile
@@ -19,7 +23,8 @@ from rushlight import nn
 NUMBERS = (-1, 0, 1, 2, 7, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, -(2**63))
 TEXTS = ("", ".", "a.b", "add", "add_", "sum", "view", "as_strided", "slice", "index", "cast",
          "x" * 999,
-         "float32", "complex64", "cuda:0", "meta", "state", "value", "\0", "é")  # fmt: skip
+         "int", "Tensor", "List[int]", "Optional[Tensor]", "Dict[str, int]", "append", "item",
+         "get", "add_int", "loop", "break", "float32", "complex64", "cuda:0", "meta", "state", "value", "\0", "é")  # fmt: skip
 
 
 class Net(nn.Module):
@@ -43,6 +48,44 @@ def valid():
     """The bytes of a valid file."""
     rl.manual_seed(0)
     return rl.jit.trace(Net(), example()).save_to_buffer({"notes": "some text"})
+
+
+class Scripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+        self.register_buffer("steps", rl.zeros(1))
+        self.count, self.names = 0, ["a"]
+
+    def helper(self, x, n: int) -> tuple[rl.Tensor, int]:
+        if n > 2:
+            return x.relu(), n
+        return x, n + 1
+
+    def forward(self, x, limit: int = 3):
+        found: list[int] = []
+        table = {"a": 1}
+        best: rl.Tensor | None = None
+        for i in range(limit):
+            x, k = self.helper(self.fc(x), i)
+            found.append(k)
+            table[str(i)] = k * 2
+            if best is None or bool(x.sum() > best.sum()):
+                best = x
+            if len(found) > 5:
+                break
+        while self.count < 2:
+            self.count += 1
+            self.names.append(f"{self.count:03d}")
+        self.steps = self.steps + 1
+        assert best is not None
+        return best[:, 1:], found, table, self.names
+
+
+def scripted():
+    """The bytes of a valid script."""
+    rl.manual_seed(0)
+    return rl.jit.script(Scripted()).save_to_buffer()
 
 
 def entries(data):
@@ -134,13 +177,13 @@ def changed_header(rng, weights):
     return length.to_bytes(8, "little", signed=True) + header + weights[8 + size :]
 
 
-def files(seed, count):
+def files(seed, count, script=False):
     """(label, bytes) of changed files."""
     rng = random.Random(seed)
-    data = valid()
+    data = scripted() if script else valid()
     parts = entries(data)
     for i in range(count):
-        how = i % 3
+        how = 1 if script and i % 10 else i % 3
         if how == 0:
             yield f"{i} bytes", changed_bytes(rng, data)
         elif how == 1:
@@ -153,9 +196,15 @@ def files(seed, count):
 
 def main():
     warnings.simplefilter("ignore")
-    seed, count = map(int, sys.argv[1:])
+    seed, count = map(int, sys.argv[1:3])
+    script = "script" in sys.argv
     outcomes = {"loaded": 0, "ran": 0, "refused": 0}
-    for label, data in files(seed, count):
+
+    def leave(*args):
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, leave)
+    for label, data in files(seed, count, script):
         print(label, flush=True)
         try:
             program = rl.jit.load(io.BytesIO(data))
@@ -164,10 +213,14 @@ def main():
             continue
         outcomes["loaded"] += 1
         try:
-            program(example())
+            signal.setitimer(signal.ITIMER_REAL, 0.3 if script else 0)
+            program(rl.ones(4, 6) if script else example())
             outcomes["ran"] += 1
-        except (RuntimeError, TypeError, ValueError, IndexError, MemoryError):
+        except (RuntimeError, TypeError, ValueError, IndexError, MemoryError, AttributeError,
+                AssertionError, KeyError, ArithmeticError, TimeoutError):  # fmt: skip
             pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     print(json.dumps(outcomes))
 
 

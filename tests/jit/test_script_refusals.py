@@ -14,6 +14,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Union
 import rushlight as torch
 from rushlight import Tensor
 T = torch.ones(2)
+G = [1]
 class P(NamedTuple):
     x: int
     y: int

@@ -421,7 +421,7 @@ def _resample(input: Tensor, sizes: List[int], scales: List[float], kind: str, a
     if input.is_cuda and not kind.startswith("smooth"):
         result = _C._resample_image(input, sizes, kind, align, scales)
     else:
-        for d in _by_shrinkage(sizes, input.shape[2:]):
+        for d in _by_shrinkage(sizes, list(input.shape[2:])):
             if sizes[d] != input.size(2 + d) or (scales[d] != 0 and scales[d] != 1):
                 result = _C._resample(result, 2 + d, sizes[d], kind, align, scales[d])
     if was == _C.uint8:

@@ -42,6 +42,9 @@ _RENAMED = {
     ("dict", "clear"): "clear_dict", ("dict", "copy"): "copy_dict",
 }  # fmt: skip
 
+_CHANGES = frozenset(
+    "append extend insert pop remove clear sort reverse update setdefault popitem add".split()
+)
 _TRUE, _CUDA = static(True), static("cuda")
 
 
@@ -169,6 +172,11 @@ class Methods(Calls):
 
     def static_method(self, owner, name, args, kwargs):
         """A method of a Python object that is known now."""
+        if name in _CHANGES and owner.items is None and owner.display != "dict":
+            refuse(
+                f"{describe(owner)} that is a constant of the program cannot be changed",
+                "make it an attribute of the module, or copy it",
+            )
         if isinstance(owner.obj, dict) and name == "get" and args[0].known:
             return self.lifted(owner.obj.get(args[0].obj, args[1].obj if len(args) > 1 else None))
         if name in ("keys", "values", "items", "index", "count") and all(a.known for a in args):

@@ -19,6 +19,9 @@ class State:
         self.constants, self.attributes = [], []
         self.constant_of, self.attribute_of = {}, {}
         self.kept = list(rows)  # what ids stand for
+        self.frozen = (
+            None  # names of attributes that stay; all else is a constant. None: nothing is
+        )
         self.paths = {}
         if root is not None:
             for name, part in root.named_modules():
@@ -28,14 +31,15 @@ class State:
         """A tensor that is there now: a parameter or buffer of the module, or a constant."""
         if id(tensor) in self.state:
             return Val(t.TENSOR, {"state": self.state[id(tensor)]})
-        if tensor.requires_grad:
+        if tensor.requires_grad and self.frozen is None:
             refuse(
                 "a tensor from outside requires a gradient",
                 "make it a parameter of the module, or an argument",
             )
         if id(tensor) not in self.constant_of:
             self.constant_of[id(tensor)] = len(self.constants)
-            self.constants.append(tensor.detach())
+            kept = tensor.detach()
+            self.constants.append(kept if self.frozen is None else kept.clone())
             self.kept.append(tensor)
         return Val(t.TENSOR, {"constant": self.constant_of[id(tensor)]})
 
@@ -47,6 +51,8 @@ class State:
             return NONE if tensors[name] is None else self.tensor(tensors[name])
         if name in module._modules:
             return static(module._modules[name])
+        if name == "training" and self.frozen is not None:
+            return static(module.training)
         if name == "training":
             return self.attribute(module, "training", t.BOOL)
         found = inspect.getattr_static(type(module), name, None)
@@ -61,7 +67,8 @@ class State:
             or (callable(value) and t.of_object(value) is None)
         ):
             return Val(obj=value)
-        if self.is_library(module):
+        path = f"{self.paths.get(id(module), '')}.{name}".lstrip(".")
+        if self.is_library(module) or (self.frozen is not None and path not in self.frozen):
             return self.constant(value)
         hint, final = self.hint(module, name)
         if final or name in getattr(module, "__constants__", ()):
@@ -125,6 +132,12 @@ class State:
         if not (owner.known and isinstance(owner.obj, Module)):
             refuse(f"the attribute '{name}' of {describe(owner)} cannot be set")
         module = owner.obj
+        path = f"{self.paths.get(id(module), '')}.{name}".lstrip(".")
+        if self.frozen is not None and path not in self.frozen:
+            refuse(
+                f"'{name}' is assigned to, and a frozen program has constants only",
+                f"freeze(..., preserved_attrs=['{path}'])",
+            )
         if module._buffers.get(name) is not None:
             caller.emit(
                 set_state=self.tensor(module._buffers[name]).operand["state"],

@@ -55,7 +55,7 @@ NOTES = """
 Names that exist and do less than in PyTorch:
 
 - `compile`: Python runs as it is, with its pointwise ops fused; there are no graphs to be had, and
-  `_dynamo.*` has nothing to set. `jit.script` gives the function itself; `jit.trace` gives
+  `_dynamo.*` has nothing to set. `jit.trace` and `jit.script` give
   programs, in a file format of our own.
 - `distributed`: process groups of CPU tensors, a few collectives and DistributedDataParallel.
 - `cuda`, `mps`, `xpu`, `mtia`: questions are answered (`is_available()`), switches do no harm, work

@@ -24,7 +24,8 @@ NUMBERS = (-1, 0, 1, 2, 7, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1
 TEXTS = ("", ".", "a.b", "add", "add_", "sum", "view", "as_strided", "slice", "index", "cast",
          "x" * 999,
          "int", "Tensor", "List[int]", "Optional[Tensor]", "Dict[str, int]", "append", "item",
-         "get", "add_int", "loop", "break", "float32", "complex64", "cuda:0", "meta", "state", "value", "\0", "é")  # fmt: skip
+         "get", "add_int", "loop", "break",
+         "float32", "complex64", "cuda:0", "meta", "state", "value", "\0", "é")  # fmt: skip
 
 
 class Net(nn.Module):

@@ -17,11 +17,27 @@ def test_the_guide_runs(tmp_path, monkeypatch, capsys):
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
     assert len(blocks) >= 3
     names = {"__name__": "guide"}
-    for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), names)
-    shown = re.search(r"^```\n(def forward.*?)^```$", text, re.M | re.S).group(1)
-    assert capsys.readouterr().out.strip() == shown.strip()
+    for number, block in enumerate(blocks):
+        path = tmp_path / f"example{number}.py"  # script reads the source from a file
+        path.write_text(block)
+        exec(compile(block, str(path), "exec"), names)
+    shown = re.findall(r"^```\n((?:def forward|script:).*?)^```$", text, re.M | re.S)
+    printed = re.sub(r'"[^"]*example\d+.py"', '"example.py"', capsys.readouterr().out)
+    assert printed.strip() == "".join(shown).replace("return %4\n", "return %4\n\n").strip()
     assert (tmp_path / "model.rush").exists()
+
+
+class Counts(rl.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x, n: int = 2):
+        for _ in range(n):
+            self.count += 1
+        if self.count > 3:
+            return x + 1
+        return x
 
 
 def test_the_guide_lists_the_keys_of_the_format():
@@ -30,6 +46,11 @@ def test_the_guide_lists_the_keys_of_the_format():
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         program = json.loads(archive.read("program.json"))
     method = program["methods"][0]
-    for part in (program, program["state"][0], method, method["body"][0]):
+    scripted = rl.jit.script(Counts()).save_to_buffer()
+    with zipfile.ZipFile(io.BytesIO(scripted)) as archive:
+        script = json.loads(archive.read("program.json"))
+    function = script["functions"][0]
+    parts = (program, program["state"][0], method, method["body"][0], script, function)
+    for part in (*parts, script["attributes"][0], *function["body"], *function["inputs"]):
         for key in part:
             assert f"`{key}`" in page, key

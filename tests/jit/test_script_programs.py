@@ -325,43 +325,90 @@ def loop_of(f):
 
 
 EDITS = {
-    "a local that is never written": (lambda f: f["body"].insert(0, {"return": 5}), "never reached|read before"),
+    "a local that is never written": (
+        lambda f: f["body"].insert(0, {"return": 5}),
+        "never reached|read before",
+    ),
     "no such local": (lambda f: f["body"].insert(0, {"move": 99, "to": 2}), "no local 99"),
-    "a float for an int": (lambda f: f["body"].insert(0, {"move": {"is": 1.5}, "to": 1}), "is int, and float"),
-    "a tensor for an int": (lambda f: f["body"].insert(0, {"move": 0, "to": 1}), "is int, and Tensor"),
-    "no such builtin": (lambda f: f["body"].insert(0, {"do": "system", "args": [], "to": None}), "no builtin"),
-    "no such operator": (lambda f: f["body"].insert(0, {"op": "system", "args": {}, "to": []}), "no operator"),
+    "a float for an int": (
+        lambda f: f["body"].insert(0, {"move": {"is": 1.5}, "to": 1}),
+        "is int, and float",
+    ),
+    "a tensor for an int": (
+        lambda f: f["body"].insert(0, {"move": 0, "to": 1}),
+        "is int, and Tensor",
+    ),
+    "no such builtin": (
+        lambda f: f["body"].insert(0, {"do": "system", "args": [], "to": None}),
+        "no builtin",
+    ),
+    "no such operator": (
+        lambda f: f["body"].insert(0, {"op": "system", "args": {}, "to": []}),
+        "no operator",
+    ),
     "a builtin with another type": (
-        lambda f: f["body"].insert(0, {"do": "len_list", "args": [1], "to": None}), "len_list: argument 0 is int"),
+        lambda f: f["body"].insert(0, {"do": "len_list", "args": [1], "to": None}),
+        "len_list: argument 0 is int",
+    ),
     "too few arguments": (
-        lambda f: f["body"].insert(0, {"do": "add_int", "args": [1], "to": None}), "takes 2 arguments"),
-    "break outside of a loop": (lambda f: f["body"].insert(0, {"break": True}), "outside of a loop"),
+        lambda f: f["body"].insert(0, {"do": "add_int", "args": [1], "to": None}),
+        "takes 2 arguments",
+    ),
+    "break outside of a loop": (
+        lambda f: f["body"].insert(0, {"break": True}),
+        "outside of a loop",
+    ),
     "a function that calls itself": (
-        lambda f: f["body"].insert(0, {"call": 0, "args": [0, 1], "to": None}), "stand before it"),
+        lambda f: f["body"].insert(0, {"call": 0, "args": [0, 1], "to": None}),
+        "stand before it",
+    ),
     "a condition that is no bool": (
-        lambda f: f["body"].insert(0, {"if": 1, "then": [], "else": []}), "must be a bool"),
+        lambda f: f["body"].insert(0, {"if": 1, "then": [], "else": []}),
+        "must be a bool",
+    ),
     "another result": (lambda f: f.update(returns="int"), "it returns Tensor, not int"),
     "no return": (lambda f: f["body"].pop(), "without a return"),
     "an unknown type": (lambda f: f["locals"].append("Module"), "no type"),
-    "a deep type": (lambda f: f["locals"].append("List[" * 50 + "int" + "]" * 50), "nested too deep"),
-    "a union that values cannot tell": (lambda f: f["locals"].append("Union[List[int], List[str]]"), "told apart"),
+    "a deep type": (
+        lambda f: f["locals"].append("List[" * 50 + "int" + "]" * 50),
+        "nested too deep",
+    ),
+    "a union that values cannot tell": (
+        lambda f: f["locals"].append("Union[List[int], List[str]]"),
+        "told apart",
+    ),
     "an unknown key": (lambda f: f.update(more=1), "not known"),
     "an unknown statement": (lambda f: f["body"].insert(0, {"goto": 3}), "no statement 'goto'"),
     "a part is missing": (lambda f: f["body"].insert(0, {"move": 1}), "missing"),
-    "state that is not there": (lambda f: f["body"].insert(0, {"move": {"state": 3}, "to": 0}), "no state 3"),
+    "state that is not there": (
+        lambda f: f["body"].insert(0, {"move": {"state": 3}, "to": 0}),
+        "no state 3",
+    ),
     "blocks too deep": (
-        lambda f: f["body"].insert(0, deep_blocks(120)), "nested more than 100 deep"),
+        lambda f: f["body"].insert(0, deep_blocks(120)),
+        "nested more than 100 deep",
+    ),
     "JSON too deep": (lambda f: f["body"].insert(0, deep_blocks(400)), "deep"),
     "a tuple's place from outside": (
-        lambda f: (f["locals"].append("Tuple[int, int]"),
-                   f["body"].insert(0, {"do": "item", "args": [len(f["locals"]) - 1, 1], "to": None})),
-        "read before|stands in the program"),
-    "more inputs than locals": (lambda f: f["inputs"].extend([{"name": "a"}] * 50), "more inputs than locals"),
+        lambda f: (
+            f["locals"].append("Tuple[int, int]"),
+            f["body"].insert(0, {"do": "item", "args": [len(f["locals"]) - 1, 1], "to": None}),
+        ),
+        "read before|stands in the program",
+    ),
+    "more inputs than locals": (
+        lambda f: f["inputs"].extend([{"name": "a"}] * 50),
+        "more inputs than locals",
+    ),
     "a default of another type": (
-        lambda f: f["inputs"][1].update(default={"is": "text"}), "is no int"),
+        lambda f: f["inputs"][1].update(default={"is": "text"}),
+        "is no int",
+    ),
     "inside of a loop": (
-        lambda f: loop_of(f).append({"move": {"is": None}, "to": 1}), "never reached|is int, and None"),
-}  # fmt: skip
+        lambda f: loop_of(f).append({"move": {"is": None}, "to": 1}),
+        "never reached|is int, and None",
+    ),
+}
 
 
 def deep_blocks(n):

@@ -13,6 +13,10 @@ class Refusal(Exception):
     """The reason, on its way to the nearest place that knows the line."""
 
 
+class Elsewhere(Exception):
+    """A function that returns from inside of a branch cannot be written into its caller."""
+
+
 def refuse(reason, instead=None):
     raise Refusal(f"{reason}; {instead}" if instead else reason)
 

@@ -7,17 +7,20 @@ import json
 
 from rushlight import _C
 from rushlight.jit._script import types as t
-from rushlight.jit._script.errors import Refusal, ScriptError, called_from, located, refuse
+from rushlight.jit._script.errors import (
+    Elsewhere,
+    Refusal,
+    ScriptError,
+    called_from,
+    located,
+    refuse,
+)
 from rushlight.jit._script.source import Source, is_ignored
 from rushlight.jit._script.state import State, attribute_value
 from rushlight.jit._script.stmt import Statements
 from rushlight.jit._script.values import NONE, Val, describe, static
 
 __all__ = ["Program", "is_ignored"]
-
-
-class _Elsewhere(Exception):
-    """A function that returns from inside of a branch cannot be written into its caller."""
 
 
 class Function(Statements):
@@ -45,7 +48,7 @@ class Function(Statements):
         if self.into is None:
             return super().stmt_Return(node)
         if self.out is not self.base or self.loops:
-            raise _Elsewhere
+            raise Elsewhere
         self.value_returned = NONE if node.value is None else self.expr(node.value)
         self.env = None
 
@@ -189,7 +192,7 @@ class Program(State):
         try:
             self.compile(inner, caller)
             return NONE if inner.value_returned is None else inner.value_returned
-        except _Elsewhere:
+        except Elsewhere:
             del caller.locals[mark:]
             del caller.out[out:]
         key = (source.fn, tuple((k, _constant_key(v)) for k, v in given.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from rushlight.jit._script import types as t
-from rushlight.jit._script.errors import Refusal, ScriptError, located, refuse
+from rushlight.jit._script.errors import Elsewhere, Refusal, ScriptError, located, refuse
 from rushlight.jit._script.loops import Loops, assigned_names
 from rushlight.jit._script.values import NONE, Val, describe, pack, static, type_of
 
@@ -55,10 +55,11 @@ class Statements(Loops):
             handler(node)
         except Refusal as why:
             raise located(str(why), self.source, self.node or node) from None
-        except (ScriptError, NotImplementedError):
+        except (ScriptError, Elsewhere):
             raise
-        except RecursionError:
-            raise
+        except Exception as error:
+            reason = f"this cannot be compiled ({type(error).__name__}: {error})"
+            raise located(reason, self.source, self.node or node) from error
 
     def stmt_Pass(self, node):
         pass

@@ -100,7 +100,7 @@ REASONS = {
         "process groups of CPU tensors and DistributedDataParallel are (docs/distributed.md)",
         PLANNED,
     ),
-    "onnx": ("models cannot be exported to ONNX", "save and load keep a model", PLANNED),
+    "onnx": ("this part of PyTorch's exporter is not there", "use onnx.export", NOT_PLANNED),
     "opcheck": (
         "custom operators are plain Python functions here",
         "autograd.gradcheck tests their gradients",

@@ -95,7 +95,7 @@ REASONS = {
         "(docs/distributed.md)",
         PLANNED,
     ),
-    "onnx": ("models cannot be exported to ONNX", "save and load keep a model", PLANNED),
+    "onnx": ("this part of PyTorch's exporter is not there", "use onnx.export", NOT_PLANNED),
     "packages": (
         "models are not packed with their code",
         "save and load keep a model, hub.load fetches code",

@@ -207,8 +207,8 @@ ROWS = (
     (
         "onnx",
         "onnx",
-        "ExportOptions ONNXProgram ONNXRuntimeOptions OnnxExporterError",
-        "dynamo_export export select_model_mode_for_export",
+        "ExportOptions ONNXRuntimeOptions",
+        "dynamo_export select_model_mode_for_export",
     ),
     ("onnx.symbolic_opset10", "onnx", "", "cast expand gather select squeeze unsqueeze"),
     ("onnx.symbolic_opset11", "onnx", "", "cast expand gather select squeeze unsqueeze"),
@@ -241,7 +241,6 @@ ROWS = (
 # Exceptions among the classes, for `except` clauses.
 ERRORS = {
     "distributed.checkpoint.CheckpointException": BaseException,
-    "onnx.OnnxExporterError": RuntimeError,
 }
 
 # Names of these modules that stand elsewhere: module, where they are, which ("*": its __all__).

@@ -1,5 +1,6 @@
-"""torch.onnx's names. Models cannot be exported to ONNX; asking whether one is being exported
-works."""
+"""Models written as ONNX, through the package onnx, which is no part of the library.
+
+docs/onnx.md is the guide."""
 
 from __future__ import annotations
 
@@ -8,12 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight._names.missing import fill
+from rushlight.onnx import _export
+from rushlight.onnx._export import OnnxExporterError, ONNXProgram, UnsupportedOperatorError, export
 
-__all__ = ["OperatorExportTypes", "TrainingMode", "is_in_onnx_export"]
+__all__ = [
+    "ONNXProgram", "OnnxExporterError", "OperatorExportTypes", "TrainingMode",
+    "UnsupportedOperatorError", "export", "is_in_onnx_export",
+]  # fmt: skip
 
 
 class TrainingMode(enum.IntEnum):
-    """In which mode PyTorch exports a model."""
+    """In which mode a model is exported."""
 
     EVAL = 0
     PRESERVE = 1
@@ -30,8 +36,8 @@ class OperatorExportTypes(enum.IntEnum):
 
 
 def is_in_onnx_export() -> bool:
-    """Whether a model is being exported: never."""
-    return False
+    """Whether a model is being exported."""
+    return _export.exporting
 
 
 def is_onnxrt_backend_supported() -> bool:
@@ -42,7 +48,7 @@ def is_onnxrt_backend_supported() -> bool:
 def register_custom_op_symbolic(
     symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
 ) -> None:
-    """Does nothing: no model is ever exported, so no symbol is asked for."""
+    """Does nothing: operators are translated by tables of ours."""
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:

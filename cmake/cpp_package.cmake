@@ -21,6 +21,7 @@ add_custom_command(
   COMMENT "Copying the headers for C++ programs" VERBATIM)
 add_custom_target(rush_headers ALL DEPENDS "${include_dir}/rushlight.h")
 install(DIRECTORY "${include_dir}" DESTINATION rushlight/include COMPONENT cpp)
+install(FILES "${RUSH_CSRC}/frontend/c/rushlight.h" DESTINATION rushlight/include COMPONENT cpp)
 
 # Headers and library must agree on what a debug build adds.
 set(RUSH_INTERFACE_DEFINITIONS)

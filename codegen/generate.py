@@ -18,6 +18,7 @@ import emit_places
 import emit_pointwise
 import emit_special
 import emit_stubs
+import emit_table
 import emit_torch
 from schema import TableError, load_all
 
@@ -41,6 +42,7 @@ def outputs(tables) -> dict[str, str]:
     files.update(emit_places.outputs(rows))
     files.update(emit_stubs.outputs(rows))
     files.update(emit_torch.outputs(rows))
+    files.update(emit_table.outputs(rows))
     return files
 
 

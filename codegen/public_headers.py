@@ -69,6 +69,8 @@ def main():
     args = parser.parse_args()
     headers = collected([args.csrc, args.generated])
     shutil.rmtree(args.out, ignore_errors=True)  # or a header that is gone would stay
+    c = args.csrc / "frontend" / "c" / "rushlight.h"  # C programs have it beside the folder
+    shutil.copyfile(c, args.out.parent / "rushlight.h")
     for name, text in headers.items():
         path = args.out / name
         path.parent.mkdir(parents=True, exist_ok=True)

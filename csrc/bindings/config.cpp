@@ -6,6 +6,7 @@
 #include "core/dynamic_library.h"
 #include "core/layout.h"
 #include "core/threads.h"
+#include "core/user_allocator.h"
 #include "cpu/nn/weight_layouts.h"
 #include "cpu/vendor/onednn_matmul.h"
 #include "cpu/vendor/primitive_cache.h"
@@ -83,6 +84,18 @@ PyObject* empty_cache_(PyObject*, PyObject*) {
   empty_cache();
   return Py_NewRef(Py_None);
 }
+// _set_user_allocator(allocate, free): addresses of functions, (0, 0) for the library's own.
+PyObject* user_allocator(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  return guarded([&]() -> PyObject* {
+    int64_t allocate, free;
+    check(nargs == 2 && int_from_python(args[0], allocate) && int_from_python(args[1], free),
+          ErrorKind::Type, "_set_user_allocator", "expected two addresses");
+    set_user_allocator({reinterpret_cast<void* (*)(size_t)>(allocate),
+                        reinterpret_cast<void (*)(void*, size_t)>(free)});
+    return Py_NewRef(Py_None);
+  });
+}
+
 // A switch of the core, read and written: _caching_enabled(), _set_caching_enabled(on).
 template <bool (*read)()>
 PyObject* read_switch(PyObject*, PyObject*) {
@@ -217,6 +230,7 @@ PyMethodDef functions[] = {
     {"_caching_enabled", read_switch<caching_enabled>, METH_NOARGS, nullptr},
     {"_set_caching_enabled", write_switch<set_caching_enabled>, METH_O,
      "Off: every allocation is malloc's."},
+    {"_set_user_allocator", as_method(user_allocator), METH_FASTCALL, nullptr},
     {"_huge_pages", read_switch<huge_pages>, METH_NOARGS, nullptr},
     {"_set_huge_pages", write_switch<set_huge_pages>, METH_O, nullptr},
     {"_onednn_wanted", read_switch<onednn::wanted>, METH_NOARGS, nullptr},

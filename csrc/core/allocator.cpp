@@ -31,7 +31,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "core/cpu_backend.h"
@@ -39,6 +39,7 @@
 #include "core/memory_listener.h"
 #include "core/mutex.h"
 #include "core/small_blocks.h"
+#include "core/user_allocator.h"
 
 namespace rush {
 
@@ -74,7 +75,10 @@ struct Allocator {
   SmallBlocks small{medium};
 
   Mutex switches{LockRank::AllocatorSwitches};  // guards the four below and g_leave_fast_path
-  std::unordered_set<void*> direct;  // live blocks that came from malloc, while caching was off
+  // Live blocks that came from malloc, while caching was off, or from a user's functions: who frees
+  // them, null for malloc's.
+  std::unordered_map<void*, void (*)(void*, size_t)> direct;
+  UserAllocator user;
   bool caching = true;
   int64_t fail_in = 0;  // allocations until the injected failure; 0: none
 
@@ -82,7 +86,7 @@ struct Allocator {
 
   void choose_path() {  // with `switches` held
     const bool listened = g_memory_listener.load(std::memory_order_relaxed) != nullptr;
-    g_leave_fast_path.store(!caching || fail_in > 0 || !direct.empty() || listened,
+    g_leave_fast_path.store(!caching || user.allocate || fail_in > 0 || !direct.empty() || listened,
                             std::memory_order_relaxed);
   }
 };
@@ -144,23 +148,52 @@ void* malloc_block(size_t nbytes) {
   return std::aligned_alloc(kAlign, (size + kAlign - 1) / kAlign * kAlign);
 }
 
+void* user_block(const UserAllocator& user, size_t nbytes) {
+  const size_t size = size_t(counted_size(nbytes));
+  void* p = user.allocate(size);
+  if (p != nullptr && reinterpret_cast<uintptr_t>(p) % kAlign != 0) {
+    user.free(p, size);
+    fail(ErrorKind::Runtime, "", "a user's allocator returned memory that is not aligned to ",
+         kAlign, " bytes");
+  }
+  return p;
+}
+
 void* allocate_direct(Allocator& a, size_t nbytes) {
-  void* p = malloc_block(nbytes);
-  if (p == nullptr) out_of_memory(nbytes, "");
-  if (!kBypassCache) {
+  UserAllocator user;
+  {
     std::lock_guard lock(a.switches);
-    a.direct.insert(p);
+    user = a.user;
+  }
+  void* p = user.allocate ? user_block(user, nbytes) : malloc_block(nbytes);
+  if (p == nullptr) out_of_memory(nbytes, user.allocate ? " from a user's allocator" : "");
+  if (!kBypassCache || user.allocate) {
+    std::lock_guard lock(a.switches);
+    a.direct.emplace(p, user.free);
+    a.choose_path();
   }
   a.small.count_outside(counted_size(nbytes), /*fresh=*/true);
   return p;
 }
 
-bool forget_direct(Allocator& a, void* p) noexcept {
-  if (kBypassCache) return true;
-  if (!g_leave_fast_path.load(std::memory_order_relaxed)) return false;
-  std::lock_guard lock(a.switches);
-  if (a.direct.erase(p) == 0) return false;
-  a.choose_path();
+// Frees a block that lies in no pool; false when it does.
+bool free_direct(Allocator& a, void* p, size_t nbytes) noexcept {
+  void (*user_free)(void*, size_t) = nullptr;
+  bool found = kBypassCache;
+  if (g_leave_fast_path.load(std::memory_order_relaxed)) {
+    std::lock_guard lock(a.switches);
+    if (const auto at = a.direct.find(p); at != a.direct.end()) {
+      user_free = at->second;
+      a.direct.erase(at);
+      a.choose_path();
+      found = true;
+    }
+  }
+  if (!found) return false;
+  if (user_free)
+    user_free(p, size_t(counted_size(nbytes)));
+  else
+    std::free(p);
   return true;
 }
 
@@ -194,7 +227,8 @@ void* detail::allocate_slow(size_t nbytes) {
   bool caching = !kBypassCache;
   if (g_leave_fast_path.load(std::memory_order_relaxed)) {
     if (failure_is_due(a)) out_of_memory(nbytes, " (a failure injected by fail_nth_allocation)");
-    caching = caching && caching_enabled();
+    std::lock_guard lock(a.switches);
+    caching = caching && a.caching && !a.user.allocate;
   }
   if (nbytes > size_t{1} << 47) out_of_memory(nbytes, "");  // more than can be addressed
   void* p = !caching               ? allocate_direct(a, nbytes)
@@ -209,8 +243,7 @@ void detail::free_slow(void* p, size_t nbytes) noexcept {
   if (p == nullptr) return;
   Allocator& a = allocator();
   tell_of_block(Device{}, p, -counted_size(nbytes));
-  if (forget_direct(a, p)) {
-    std::free(p);
+  if (free_direct(a, p, nbytes)) {
     a.small.count_free_outside(counted_size(nbytes));
   } else if (nbytes < kSmallLimit) {
     a.small.free(p, kClassOf[(nbytes + 63) / 64]);
@@ -259,6 +292,21 @@ void set_caching_enabled(bool on) {
   a.medium.set_cache_cap(on ? medium_options().cache_cap : 0);
   a.large.set_cache_cap(on ? large_options().cache_cap : 0);
   if (!on) empty_cache();
+}
+
+UserAllocator set_user_allocator(UserAllocator functions) {
+  check((functions.allocate == nullptr) == (functions.free == nullptr), ErrorKind::Value,
+        "set_user_allocator", "both functions are needed, or none");
+  Allocator& a = allocator();
+  UserAllocator before;
+  {
+    std::lock_guard lock(a.switches);
+    before = a.user;
+    a.user = functions;
+    a.choose_path();
+  }
+  empty_cache();
+  return before;
 }
 
 bool caching_enabled() {

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from rushlight._names.missing import names_missing_from
-from rushlight.cpu import amp
+from rushlight.cpu import amp, memory
 from rushlight.types import Device
 
-__all__ = ["amp", "current_device", "device_count", "is_available", "set_device", "synchronize"]
+__all__ = [
+    "amp",
+    "current_device",
+    "device_count",
+    "is_available",
+    "memory",
+    "set_device",
+    "synchronize",
+]
 
 
 def is_available() -> bool:

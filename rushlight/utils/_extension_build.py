@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sysconfig
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -81,6 +82,19 @@ def nvcc(cuda_home: str | None) -> str:
             "it with NVRTC while the program runs"
         )
     return found
+
+
+@functools.cache
+def cuda_libraries(compiler: str) -> tuple[str, ...]:
+    """The folders with the CUDA runtime, as nvcc says: it may be called through a script that lies
+    somewhere else."""
+    with tempfile.NamedTemporaryFile(suffix=".cu") as empty:
+        dry = subprocess.run([compiler, "-dryrun", empty.name], capture_output=True, text=True)
+    said = dry.stdout + dry.stderr
+    folders = re.findall(r'-L([^"\s]+)', "".join(re.findall(r"LIBRARIES=(.*)", said)))
+    top = re.search(r"TOP=(\S+)", said)
+    folders += [os.path.join(top[1], name) for name in ("lib64", "lib")] if top else []
+    return tuple(f for f in map(os.path.realpath, folders) if os.path.isdir(f))
 
 
 def pybind_include() -> str:
@@ -158,12 +172,13 @@ def _architectures(flags):
     return result
 
 
-def link_command(flags: Sequence[str], shared: bool, cuda_home: str | None) -> list[str]:
-    """The call that links objects, without them."""
+def link_command(flags: Sequence[str], shared: bool, cuda_compiler: str | None) -> list[str]:
+    """The call that links objects, without them; with the CUDA runtime where nvcc is named."""
+    cuda = [f"-L{folder}" for folder in cuda_libraries(cuda_compiler)] if cuda_compiler else []
     return [
         *shlex.split(compiler()), *(["-shared"] if shared else []), f"-L{LIBRARIES}", "-lrushlight",
         f"-Wl,-rpath,{LIBRARIES}", *flags,
-        *([f"-L{os.path.join(cuda_home, 'lib64')}", "-lcudart"] if cuda_home else []),
+        *([*cuda, "-lcudart"] if cuda_compiler else []),
     ]  # fmt: skip
 
 

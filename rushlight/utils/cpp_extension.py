@@ -158,12 +158,12 @@ def _build(
     _tools.check_compiler(command)
     if with_cuda is None:
         with_cuda = any(s.endswith(_tools.CUDA_ENDINGS) for s in sources)
+    cuda_compiler = _tools.nvcc(CUDA_HOME) if with_cuda else None
     if with_cuda:
-        _tools.nvcc(CUDA_HOME)
         include = [*include, *include_paths("cuda", torch_include_dirs=False)]
     includes = _tools.include_flags(include, python)
     target = folder / (name if alone else name + (_suffix() if python else ".so"))
-    link = _tools.link_command(ldflags, not alone, CUDA_HOME if with_cuda else None)
+    link = _tools.link_command(ldflags, not alone, cuda_compiler)
 
     def command_for(source):
         if source.endswith(_tools.CUDA_ENDINGS):
@@ -244,11 +244,8 @@ def load_inline(
         functions = dict.fromkeys(functions, "")
     if not no_implicit_headers:
         cpp.insert(0, "#include <torch/extension.h>")
-        cuda[:0] = (
-            ["#include <torch/types.h>", "#include <cuda.h>", "#include <cuda_runtime.h>"]
-            if cuda
-            else []
-        )
+        # nvcc cannot read the headers of tensors: .cu files hold kernels over pointers.
+        cuda[:0] = ["#include <cuda_runtime.h>"] if cuda else []
     if functions is not None:
         cpp.append("PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {")
         for function, doc in functions.items():

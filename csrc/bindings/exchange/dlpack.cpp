@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "autograd/meta.h"
+#include "core/dlpack.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/foreign.h"
 #include "jit/recorder.h"
@@ -15,94 +16,6 @@
 
 namespace rush::py {
 namespace {
-
-// The structs of DLPack's C ABI, as its specification lays them out.
-namespace dl {
-struct Device {
-  int32_t type, id;
-};
-enum : int32_t { kCPU = 1, kCUDA = 2, kCUDAHost = 3, kCUDAManaged = 13 };
-struct Type {
-  uint8_t code, bits;
-  uint16_t lanes;
-};
-enum : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
-struct Array {
-  void* data;
-  Device device;
-  int32_t ndim;
-  Type dtype;
-  int64_t* shape;
-  int64_t* strides;  // in elements; null: row-major without gaps
-  uint64_t byte_offset;
-};
-struct Managed {
-  static constexpr const char* name = "dltensor";
-  static constexpr const char* used = "used_dltensor";
-  Array array;
-  void* context;
-  void (*deleter)(Managed*);
-};
-struct Versioned {
-  static constexpr const char* name = "dltensor_versioned";
-  static constexpr const char* used = "used_dltensor_versioned";
-  uint32_t major, minor;
-  void* context;
-  void (*deleter)(Versioned*);
-  uint64_t flags;
-  Array array;
-};
-constexpr uint64_t kReadOnly = 1, kCopied = 2;
-}  // namespace dl
-
-dl::Type dl_type(DType t) {
-  const auto bits = uint8_t(8 * element_size(t));
-  switch (category(t)) {
-    case Category::Bool:
-      return {dl::kBool, bits, 1};
-    case Category::Integer:
-      return {info(t).is_signed ? dl::kInt : dl::kUInt, bits, 1};
-    case Category::Floating:
-      return {t == DType::BFloat16 ? dl::kBfloat : dl::kFloat, bits, 1};
-    default:
-      return {dl::kComplex, bits, 1};
-  }
-}
-
-DType dtype_from(dl::Type type) {
-  for (int i = 0; i < kDTypeCount; ++i) {
-    const dl::Type own = dl_type(DType(i));
-    if (own.code == type.code && own.bits == type.bits && type.lanes == 1) return DType(i);
-  }
-  fail(ErrorKind::DType, "from_dlpack", "no dtype fits DLPack's code ", type.code, " with ",
-       type.bits, " bits and ", type.lanes, " lanes");
-}
-
-dl::Device dl_device(Device d) {
-  if (d.is_cpu()) return {dl::kCPU, 0};
-  check(d.is_cuda(), ErrorKind::Device, "__dlpack_device__", "DLPack knows no device ", d);
-  return {dl::kCUDA, std::max<int>(d.index, 0)};
-}
-
-Device device_from(dl::Device d) {
-  if (d.type == dl::kCPU || d.type == dl::kCUDAHost) return {};
-  check(d.type == dl::kCUDA || d.type == dl::kCUDAManaged, ErrorKind::Device, "from_dlpack",
-        "unsupported device type ", d.type, " of DLPack");
-  return {DeviceType::CUDA, int8_t(d.id)};
-}
-
-// What an exported tensor keeps alive, in one block with its managed struct.
-template <class M>
-struct Export {
-  M managed{};
-  Tensor tensor;
-  Dims sizes, strides;
-};
-
-template <class M>
-void delete_export(M* managed) {
-  delete static_cast<Export<M>*>(managed->context);
-}
 
 template <class M>
 void capsule_destructor(PyObject* capsule) {
@@ -112,31 +25,9 @@ void capsule_destructor(PyObject* capsule) {
 }
 
 template <class M>
-M* fill_export(Export<M>* e, const Tensor& t) {
-  e->tensor = t;
-  e->sizes = t.sizes();
-  e->strides = t.strides();
-  // The stride of a dimension with one element means nothing; some consumers want it to be 1.
-  for (uint32_t i = 0; i < e->sizes.size(); ++i) {
-    if (e->sizes[i] < 2) e->strides[i] = 1;
-  }
+PyObject* capsule_of(std::unique_ptr<dl::Export<M>> e, const Tensor& t) {
   jit::end_recording("a tensor's memory in other hands");
-  t.storage()->expose();
-  e->managed.context = e;
-  e->managed.deleter = delete_export<M>;
-  e->managed.array = {t.data(),
-                      dl_device(t.device()),
-                      int32_t(t.dim()),
-                      dl_type(t.dtype()),
-                      e->sizes.data(),
-                      e->strides.data(),
-                      0};
-  return &e->managed;
-}
-
-template <class M>
-PyObject* capsule_of(std::unique_ptr<Export<M>> e, const Tensor& t) {
-  M* managed = fill_export(e.get(), t);
+  M* managed = dl::fill_export(e.get(), t);
   PyObject* capsule = PyCapsule_New(managed, M::name, capsule_destructor<M>);
   if (capsule) e.release();
   return capsule;
@@ -159,9 +50,9 @@ PyObject* export_tensor(const Tensor& source, bool versioned, bool must_copy) {
   const bool read_only = t.storage()->read_only();
   if (!versioned) {
     if (read_only) buffer_error("__dlpack__: a read-only tensor needs max_version=(1, 0) or later");
-    return capsule_of(std::make_unique<Export<dl::Managed>>(), t);
+    return capsule_of(std::make_unique<dl::Export<dl::Managed>>(), t);
   }
-  auto e = std::make_unique<Export<dl::Versioned>>();
+  auto e = std::make_unique<dl::Export<dl::Versioned>>();
   e->managed.major = 1;
   e->managed.minor = 0;
   e->managed.flags = (read_only ? dl::kReadOnly : 0) | (must_copy ? dl::kCopied : 0);
@@ -181,7 +72,7 @@ void check_dl_device(const Tensor& t, PyObject* wanted) {
   if (!given(wanted)) return;
   int type = 0, id = 0;
   if (!PyArg_ParseTuple(wanted, "ii", &type, &id)) throw PythonError{};
-  const dl::Device own = dl_device(t.device());
+  const dl::Device own = dl::dl_device(t.device());
   if (type != own.type || id != own.id) {
     buffer_error("__dlpack__: the tensor is not on the requested device; use tensor.to() first");
   }
@@ -218,7 +109,7 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* 
 
 PyObject* dlpack_device(PyObject* self, PyObject*) {
   return guarded([&] {
-    const dl::Device d = dl_device(unwrap(self).device());
+    const dl::Device d = dl::dl_device(unwrap(self).device());
     return Py_BuildValue("(ii)", d.type, d.id);
   });
 }
@@ -248,29 +139,6 @@ void release_managed(void* context) noexcept {
     delete_managed<M>(context);
 }
 
-Tensor tensor_over(const dl::Array& array, Storage::Deleter deleter, void* context,
-                   bool read_only) {
-  const DType t = dtype_from(array.dtype);
-  const Device device = device_from(array.device);
-  check_shape(array.ndim >= 0 && array.ndim <= kMaxDims, "from_dlpack", "the array has ",
-              array.ndim, " dimensions, tensors have at most ", kMaxDims);
-  const IntList sizes(array.shape, size_t(array.ndim));
-  const int64_t n = checked_numel("from_dlpack", sizes);
-  const Dims strides =
-      array.strides ? Dims(IntList(array.strides, sizes.size())) : contiguous_strides(sizes);
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    check(strides[i] >= 0 || sizes[i] < 2, ErrorKind::Value, "from_dlpack",
-          "negative strides are not supported: copy the array first");
-    last += (sizes[i] - 1) * strides[i];
-  }
-  const size_t bytes = n == 0 ? 0 : size_t((last + 1) * element_size(t));
-  auto storage = Storage::wrap(static_cast<char*>(array.data) + array.byte_offset, bytes, device,
-                               deleter, context);
-  storage->set_read_only(read_only);
-  return make_tensor(std::move(storage), sizes, strides, 0, t);
-}
-
 template <class M>
 Tensor consume(PyObject* capsule) {
   auto* managed = static_cast<M*>(PyCapsule_GetPointer(capsule, M::name));
@@ -281,7 +149,7 @@ Tensor consume(PyObject* capsule) {
           managed->major, ".", managed->minor, ", expected 1.x");
     read_only = managed->flags & dl::kReadOnly;
   }
-  Tensor out = tensor_over(managed->array, release_managed<M>, managed, read_only);
+  Tensor out = dl::tensor_over(managed->array, release_managed<M>, managed, read_only);
   check_status(PyCapsule_SetName(capsule, M::used));  // ours from here on
   return out;
 }
@@ -302,7 +170,7 @@ Handle ask_producer(PyObject* o, std::optional<Device> device, std::optional<boo
     check_status(PyDict_SetItemString(keywords.get(), "copy", flag.get()));
   }
   if (device) {
-    const dl::Device d = dl_device(*device);
+    const dl::Device d = dl::dl_device(*device);
     const Handle pair = Handle::steal(Py_BuildValue("(ii)", d.type, d.id));
     check_status(PyDict_SetItemString(keywords.get(), "dl_device", pair.get()));
   }

@@ -3,6 +3,7 @@
 #
 # Several builtin types and modules have the name of a dtype or a function here, hence the aliases.
 import builtins
+import os
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, SupportsIndex, TypeAlias, TypeVar, overload
@@ -11,6 +12,7 @@ import numpy as _numpy
 
 from rushlight import return_types as _return_types
 from rushlight.storage import TypedStorage
+from rushlight.utils._images import Picture
 from rushlight.utils.hooks import RemovableHandle as _RemovableHandle
 
 _bool: TypeAlias = builtins.bool

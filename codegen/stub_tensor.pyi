@@ -300,6 +300,14 @@ class Tensor:
         """Self on another device, as the array API spells it."""
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = True) -> Tensor:
         """Self: every tensor is dense."""
+    def show(self, path: str | os.PathLike[str] | None = None) -> Picture:
+        """The tensor as a picture: of [height, width], [channels, height, width] or a batch.
+
+        Notebooks draw what is returned, terminals print it, and with a path it is written as PNG.
+        Values between 0 and 1 and bytes are taken as they are, others from the smallest to the
+        largest; NaN and infinity are red. Needs NumPy."""
+    def _repr_html_(self) -> str:
+        """The tensor as notebooks show it: shape, range, histogram, how many NaN."""
     def pin_memory(self, device: _DeviceLike | None = None) -> Tensor:
         """A copy in memory that the GPU can read."""
     def is_pinned(self, device: _DeviceLike | None = None) -> _bool:

@@ -4,7 +4,7 @@ are absent."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -13,7 +13,10 @@ from rushlight._names.absent import METHODS, explained
 from rushlight._names.missing import COMPATIBILITY_PAGE
 from rushlight._tensor import method
 from rushlight._tensor.legacy_types import dtype_of_typename, typename_of
-from rushlight.types import _dtype
+from rushlight.types import FileLike, _dtype
+
+if TYPE_CHECKING:
+    from rushlight.utils._images import Picture
 
 
 def _type(
@@ -28,6 +31,26 @@ def _type(
 
 
 Tensor.type = _type  # under its own name it would hide the builtin
+
+
+@method
+def show(self: Tensor, path: FileLike | None = None) -> Picture:
+    """The tensor as a picture: of [height, width], [channels, height, width] or a batch.
+
+    Notebooks draw what is returned, terminals print it, and with a path it is written as PNG.
+    Values between 0 and 1 and bytes are taken as they are, others from the smallest to the
+    largest; NaN and infinity are red. Needs NumPy."""
+    from rushlight._tensor.pictures import picture_of
+
+    return picture_of(self, path)
+
+
+@method
+def _repr_html_(self: Tensor) -> str:
+    """The tensor as notebooks show it: shape, range, histogram, how many NaN."""
+    from rushlight._tensor.pictures import tensor_html
+
+    return tensor_html(self)
 
 
 def _always(value, doc):

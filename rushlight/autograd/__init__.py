@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rushlight import _C
 from rushlight._names.missing import submodule_or_raise
 from rushlight.autograd import anomaly_mode, forward_ad, function, grad_mode, graph
+from rushlight.autograd._detect_nan import NanError, detect_nan
 from rushlight.autograd._engine import backward, grad
 from rushlight.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from rushlight.autograd.function import Function
@@ -29,10 +30,12 @@ if TYPE_CHECKING:  # loaded when first used
 __all__ = [
     "Function",
     "GradcheckError",
+    "NanError",
     "Variable",
     "anomaly_mode",
     "backward",
     "detect_anomaly",
+    "detect_nan",
     "enable_grad",
     "forward_ad",
     "function",

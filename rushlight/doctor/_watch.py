@@ -11,7 +11,7 @@ from typing import Any
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.doctor._lines import user_line
+from rushlight.profiler._lines import user_line
 from rushlight.profiler._memory import _tensors
 
 __all__ = ["Enough", "Notes", "Observer", "Step"]

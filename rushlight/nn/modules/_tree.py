@@ -180,6 +180,12 @@ class ModuleTree:
         """What stands between the brackets when the module is printed. Override it."""
         return ""
 
+    def _repr_html_(self) -> str:
+        """The tree of modules as notebooks show it, with parts that fold."""
+        from rushlight._tensor.pictures import module_html
+
+        return module_html(self)
+
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []

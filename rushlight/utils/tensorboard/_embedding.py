@@ -4,7 +4,8 @@ import os
 
 import numpy as np
 
-from rushlight.utils.tensorboard._values import _three_channels, as_array, as_bytes, encode_png
+from rushlight.utils._images import encode_png
+from rushlight.utils.tensorboard._values import _three_channels, as_array, as_bytes
 
 
 def write_embedding(writer, mat, metadata, label_img, global_step, tag, metadata_header):

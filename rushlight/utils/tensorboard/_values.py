@@ -3,6 +3,7 @@
 import numpy as np
 
 from rushlight import _C
+from rushlight.utils._images import grid
 
 
 def as_array(x):
@@ -45,7 +46,7 @@ def as_image(x, dataformats):
     if "C" not in formats:
         array, formats = array[..., None], formats + "C"
     if "N" in formats:
-        array = _grid(array.transpose([formats.index(letter) for letter in "NHWC"]))
+        array = grid(array.transpose([formats.index(letter) for letter in "NHWC"]))
     else:
         array = array.transpose([formats.index(letter) for letter in "HWC"])
     return as_bytes(_three_channels(array))
@@ -62,36 +63,3 @@ def as_bytes(array):
 
 def _three_channels(image):
     return np.concatenate([image] * 3, 2) if image.shape[2] == 1 else image
-
-
-def _grid(images):
-    """Images side by side, about as many in a row as in a column, at most eight in a row."""
-    count, height, width, channels = images.shape
-    columns = min(count, 8)
-    rows = -(-count // columns)
-    canvas = np.zeros((rows * height, columns * width, channels), images.dtype)
-    for i, image in enumerate(images):
-        y, x = i // columns * height, i % columns * width
-        canvas[y : y + height, x : x + width] = image
-    return canvas
-
-
-def encode_png(image):
-    """PNG bytes of (height, width, channels) bytes; written here, so that no imaging package is
-    needed."""
-    import struct
-    import zlib
-
-    height, width, channels = image.shape
-    kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-
-    def chunk(name, data):
-        body = name + data
-        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
-
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], 1)
-    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    data = zlib.compress(rows.tobytes(), 6)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-    )

@@ -8,7 +8,8 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.pr_curve.plugin_data_pb2 import PrCurvePluginData
 from tensorboard.plugins.text.plugin_data_pb2 import TextPluginData
 
-from rushlight.utils.tensorboard._values import as_array, as_bytes, as_image, as_number, encode_png
+from rushlight.utils._images import encode_png
+from rushlight.utils.tensorboard._values import as_array, as_bytes, as_image, as_number
 
 
 def scalar(name, tensor, new_style=False, double_precision=False):

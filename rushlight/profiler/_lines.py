@@ -5,9 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-__all__ = ["user_line"]
+__all__ = ["is_users", "user_line"]
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is the program's own: neither this package nor Python's library."""
+    return not file.startswith((_PACKAGE, "<frozen", sys.base_prefix + "/lib/python"))
 
 
 def user_line() -> str | None:
@@ -15,7 +20,7 @@ def user_line() -> str | None:
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith((_PACKAGE, "<frozen", sys.base_prefix + "/lib/python")):
+        if is_users(code.co_filename):
             return f"{code.co_filename}({frame.f_lineno}): {code.co_name}"
         frame = frame.f_back
     return None

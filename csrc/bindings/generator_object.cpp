@@ -17,7 +17,7 @@ PyObject* g_default;
 GeneratorObject* object_of(PyObject* o) { return reinterpret_cast<GeneratorObject*>(o); }
 Generator& generator_of(PyObject* o) {
   jit::end_recording("a generator that is asked or seeded");
-  return *object_of(o)->generator;
+  return o == g_default ? default_generator() : *object_of(o)->generator;
 }
 
 PyObject* make_object(PyTypeObject* type, std::shared_ptr<Generator> generator, Device device) {
@@ -206,7 +206,9 @@ PyMethodDef functions[] = {
 }  // namespace
 
 bool is_generator(PyObject* o) { return PyObject_TypeCheck(o, GeneratorType); }
-Generator* as_generator(PyObject* o) { return object_of(o)->generator.get(); }
+Generator* as_generator(PyObject* o) {
+  return o == g_default ? &default_generator() : object_of(o)->generator.get();
+}
 
 bool init_generator(PyObject* module) {
   GeneratorType = add_type(module, &spec);

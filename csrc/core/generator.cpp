@@ -1,9 +1,12 @@
 #include "core/generator.h"
 
+#include <pthread.h>
+
 #include <cstring>
 #include <random>
 
 #include "core/error.h"
+#include "core/thread_generator.h"
 
 namespace rush {
 
@@ -69,8 +72,30 @@ std::shared_ptr<Generator> default_generator_pointer() {
   return generator;
 }
 
+namespace {
+
+std::atomic<bool> g_threads_differ{false};  // once any thread has had a generator of its own
+
+pthread_key_t thread_key() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made;
+    pthread_key_create(&made, nullptr);
+    return made;
+  }();
+  return key;
+}
+
+}  // namespace
+
+void set_thread_generator(Generator* own) {
+  pthread_setspecific(thread_key(), own);
+  g_threads_differ.store(true, std::memory_order_relaxed);
+}
+
 Generator& default_generator() {
   static Generator& generator = *default_generator_pointer();
+  if (g_threads_differ.load(std::memory_order_relaxed)) [[unlikely]]
+    if (void* own = pthread_getspecific(thread_key())) return *static_cast<Generator*>(own);
   return generator;
 }
 

@@ -169,9 +169,8 @@ MODULES = frozenset(
     distributed._shard.sharded_tensor distributed._tensor distributed._tensor.device_mesh
     distributed._tensor.experimental distributed._tensor.placement_types
     distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper
-    distributed.checkpoint distributed.checkpoint.default_planner distributed.checkpoint.hf_storage
-    distributed.checkpoint.metadata distributed.checkpoint.optimizer
-    distributed.checkpoint.state_dict distributed.checkpoint.stateful distributed.constants
+    distributed.checkpoint.default_planner distributed.checkpoint.hf_storage
+    distributed.checkpoint.metadata distributed.checkpoint.optimizer distributed.constants
     distributed.elastic distributed.elastic.multiprocessing
     distributed.elastic.multiprocessing.errors distributed.fsdp.api
     distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler

@@ -107,11 +107,10 @@ ROWS = (
     (
         "distributed.checkpoint",
         "sharding",
-        """BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner
-        DefaultSavePlanner FileSystemReader FileSystemWriter HuggingFaceStorageReader
-        HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata ReadItem SavePlan SavePlanner
-        StorageReader StorageWriter TensorStorageMetadata WriteItem""",
-        "async_save load load_sharded_optimizer_state_dict load_state_dict save save_state_dict",
+        """BytesStorageMetadata ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner
+        HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata ReadItem
+        SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem""",
+        "load_sharded_optimizer_state_dict",
     ),
     (
         "distributed.checkpoint.metadata",
@@ -121,14 +120,6 @@ ROWS = (
         "",
     ),
     ("distributed.checkpoint.optimizer", "sharding", "", "load_sharded_optimizer_state_dict"),
-    (
-        "distributed.checkpoint.state_dict",
-        "sharding",
-        "StateDictOptions",
-        """get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict
-        set_optimizer_state_dict set_state_dict""",
-    ),
-    ("distributed.checkpoint.stateful", "sharding", "Stateful", ""),
     (
         "distributed.distributed_c10d",
         "distributed",
@@ -240,7 +231,6 @@ ROWS = (
 
 # Exceptions among the classes, for `except` clauses.
 ERRORS = {
-    "distributed.checkpoint.CheckpointException": BaseException,
 }
 
 # Names of these modules that stand elsewhere: module, where they are, which ("*": its __all__).

@@ -65,9 +65,10 @@ def simulate(
     group, and returns what they returned, in the order of ranks.
 
     A function that takes no rank asks ``get_rank()``. Inside, ``init_process_group`` finds the
-    group there already. Everything that one process has once, such as the seed of random numbers,
-    environment variables and the current folder, the ranks share: give each rank a Generator of
-    its own. When a rank raises, the others' collectives raise too, and its error is raised here.
+    group there already. Each rank draws random numbers by itself, from where the process stands
+    when it begins; what else a process has once, such as environment variables and the current
+    folder, the ranks share. When a rank raises, the others' collectives raise too, and its error
+    is raised here.
     """
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"simulate: the number of ranks must be at least 1, got {n!r}")
@@ -77,9 +78,10 @@ def simulate(
     call = _caller(fn, args, kwargs)
 
     def run(rank: int) -> None:
-        own = ranks.worlds[rank]
+        own, numbers = ranks.worlds[rank], core.RankGenerator()
         own.hub = hub
         _world.become(own)
+        numbers.use()
         try:
             begin(store, rank, n, timeout, "gloo")
             ranks.results[rank] = call(rank)
@@ -89,6 +91,7 @@ def simulate(
         finally:
             own.shut_down()
             _world.become(None)
+            numbers.leave()
 
     threads = [threading.Thread(target=run, args=(r,), name=f"rank {r}") for r in range(n)]
     for thread in threads:

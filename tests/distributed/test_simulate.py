@@ -45,6 +45,25 @@ def test_a_program_that_begins_and_ends_by_itself():
     assert dist.simulate(3, program) == [3, 3, 3]
 
 
+def test_ranks_draw_by_themselves():
+    rl.manual_seed(7)
+    expected = rl.rand(3).tolist()
+    after = rl.get_rng_state()
+
+    def program(rank):
+        first = rl.rand(3)  # from where the process stood
+        rl.manual_seed(7 if rank else 8)
+        seeded = rl.nn.functional.dropout(rl.rand(3), 0.5).tolist(), rl.initial_seed()
+        rl.default_generator.manual_seed(7)
+        same = rl.rand(3, generator=rl.default_generator).tolist() == expected
+        return first.tolist(), seeded, same
+
+    results = dist.simulate(3, program)
+    assert results[0][0] == results[1][0] == results[2][0]
+    assert results[1][1] == results[2][1] != results[0][1] and all(r[2] for r in results)
+    assert (rl.get_rng_state() == after).all()
+
+
 def test_the_error_of_the_rank_that_failed():
     def program(rank):
         if rank == 1:

@@ -5,6 +5,7 @@
 
 #include "bindings/distributed/distributed.h"
 #include "bindings/handle.h"
+#include "core/thread_generator.h"
 #include "distributed/mpi/mpi_engine.h"
 #include "distributed/pmi_server.h"
 #include "distributed/process_group.h"
@@ -97,6 +98,12 @@ nb::object exception_of(const Work& work) {
   return nb::none();
 }
 
+// Random numbers of a simulated rank: from where the process's generator stands, and from then on by
+// themselves.
+struct RankGenerator {
+  std::shared_ptr<Generator> own;
+};
+
 nb::list recorded(const ProcessGroup& group) {
   nb::list out;
   for (const Entry& e : group.recorded()) out.append(nb::make_tuple(e.number, e.what, e.where));
@@ -118,6 +125,14 @@ void add_process_groups(nb::module_& m) {
              return out;
            })
       .def("source_rank", [](Work& w) { return w.operation().root; });
+  nb::class_<RankGenerator>(m, "RankGenerator")
+      .def(nb::init<>())
+      .def("use",
+           [](RankGenerator& g) {
+             g.own = default_generator_pointer()->clone();
+             set_thread_generator(g.own.get());
+           })
+      .def("leave", [](RankGenerator&) { set_thread_generator(nullptr); });
   nb::class_<threads::Hub>(m, "Hub").def(nb::init<>());
   nb::class_<ProcessGroup>(m, "ProcessGroup")
       .def("rank", &ProcessGroup::rank)

@@ -1,0 +1,171 @@
+"""distributed.checkpoint: written by some ranks, loaded by others, whole at every moment."""
+
+import os
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+import rushlight.distributed as dist
+import rushlight.distributed.checkpoint as dcp
+from rushlight import nn
+from rushlight.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_model_state_dict,
+    set_state_dict,
+)
+from rushlight.distributed.fsdp import fully_shard
+from rushlight.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+
+
+def made(rank, shape=None):
+    model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))
+    with rl.no_grad():
+        for i, p in enumerate(model.parameters()):
+            p.copy_(rl.tensor(np.random.default_rng(i).standard_normal(tuple(p.shape))))
+    if shape is not None:
+        fully_shard(model, mesh=init_device_mesh("cpu", shape))
+    return model, rl.optim.AdamW(model.parameters(), lr=0.1)
+
+
+def train(model, optimizer, steps):
+    for step in range(steps):
+        optimizer.zero_grad()
+        data = rl.tensor(np.random.default_rng(50 + step).standard_normal((4, 5))).float()
+        model(data).square().sum().backward()
+        optimizer.step()
+
+
+def whole(model):
+    return [(p.full_tensor() if hasattr(p, "full_tensor") else p).detach().numpy()
+            for p in model.parameters()]  # fmt: skip
+
+
+def save(rank, folder, shape, later):
+    model, optimizer = made(rank, shape)
+    train(model, optimizer, 2)
+    weights, state = get_state_dict(model, optimizer)
+    everything = {"model": weights, "optim": state, "step": 2, "note": (1, "x")}
+    if later:
+        future = dcp.async_save(everything, checkpoint_id=folder)
+        train(model, optimizer, 1)  # what is saved was copied before
+        future.result(60)
+        model, optimizer = made(rank, shape)
+        train(model, optimizer, 2)
+    else:
+        dcp.save(everything, checkpoint_id=folder)
+    train(model, optimizer, 2)
+    return whole(model)
+
+
+def resume(rank, folder, shape):
+    model, optimizer = made(rank, shape)
+    weights, state = get_state_dict(model, optimizer)
+    everything = {"model": weights, "optim": state, "step": 0, "note": None}
+    dcp.load(everything, checkpoint_id=folder)
+    assert everything["step"] == 2 and tuple(everything["note"]) == (1, "x")
+    set_state_dict(model, optimizer, model_state_dict=everything["model"],
+                   optim_state_dict=everything["optim"])  # fmt: skip
+    train(model, optimizer, 2)
+    return whole(model)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_any_number_of_ranks_goes_on(tmp_path, later):
+    folder = str(tmp_path / "checkpoint")
+    (expected, *_) = dist.simulate(3, save, folder, (3,), later)
+    for size, shape in ((1, None), (2, (2,)), (4, (2, 2)), (3, (3,))):
+        for got in dist.simulate(size, resume, folder, shape):
+            for mine, theirs in zip(got, expected, strict=True):
+                np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_every_cut_becomes_every_other(tmp_path):
+    value = rl.arange(35.0).view(5, 7)
+    places = [Replicate(), Shard(0), Shard(1)]
+
+    def write(rank, folder, p):
+        mesh = init_device_mesh("cpu", (3,))
+        dcp.save({"x": distribute_tensor(value, mesh, [p])}, checkpoint_id=folder)
+
+    def read(rank, folder, p):
+        mesh = init_device_mesh("cpu", (2,))
+        state = {"x": distribute_tensor(rl.zeros(5, 7), mesh, [p])}
+        dcp.load(state, checkpoint_id=folder)
+        assert (state["x"].full_tensor() == value).all()
+
+    for i, p in enumerate(places):
+        dist.simulate(3, write, str(tmp_path / str(i)), p)
+        plain = {"x": rl.zeros(5, 7)}
+        dcp.load(plain, checkpoint_id=tmp_path / str(i))
+        assert (plain["x"] == value).all()
+        for q in places:
+            dist.simulate(2, read, str(tmp_path / str(i)), q)
+
+
+def test_the_last_checkpoint_stays_whole(tmp_path, monkeypatch):
+    folder = str(tmp_path)
+
+    def write(rank, value, fails):
+        from rushlight.distributed.checkpoint import _save
+
+        if fails and rank == 1:
+            plan = _save._Plan.write
+
+            def broken(self):
+                if self.rank == 1:
+                    raise OSError("no space left")
+                plan(self)
+
+            monkeypatch.setattr(_save._Plan, "write", broken)
+        dist.barrier()
+        mesh = init_device_mesh("cpu", (2,))
+        state = {"x": distribute_tensor(rl.full((4,), value), mesh, [Shard(0)])}
+        if fails:
+            with pytest.raises(dcp.CheckpointException, match="rank 1: OSError: no space left"):
+                dcp.save(state, checkpoint_id=folder)
+        else:
+            dcp.save(state, checkpoint_id=folder)
+
+    def read():
+        state = {"x": rl.zeros(4)}
+        dcp.load(state, checkpoint_id=folder)
+        return state["x"].tolist()
+
+    dist.simulate(2, write, 1.0, False)
+    dist.simulate(2, write, 2.0, True)
+    assert read() == [1.0] * 4
+    monkeypatch.undo()
+    dist.simulate(2, write, 3.0, False)
+    assert read() == [3.0] * 4
+    assert len([f for f in os.listdir(folder) if f.endswith(".safetensors")]) == 2
+
+
+def test_whole_states_and_errors(tmp_path):
+    def program(rank):
+        model, _ = made(rank, (2,))
+        state = get_model_state_dict(model, options=StateDictOptions(True, cpu_offload=True))
+        assert (len(state) == 4) == (rank == 0)
+        full = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+        doubled = {name: t * 2 for name, t in full.items()}
+        options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+        set_model_state_dict(model, doubled if rank == 0 else {}, options=options)
+        for name, t in get_model_state_dict(
+            model, options=StateDictOptions(full_state_dict=True)
+        ).items():
+            assert (t == doubled[name]).all()
+
+    dist.simulate(2, program)
+    dcp.save({"a": rl.ones(3), "model": nn.Linear(2, 2)}, checkpoint_id=tmp_path)
+    layer = nn.Linear(2, 2)
+    dcp.load({"model": layer}, checkpoint_id=tmp_path)
+    with pytest.raises(KeyError, match="no tensor 'b'"):
+        dcp.load({"b": rl.ones(3)}, checkpoint_id=tmp_path)
+    with pytest.raises(ValueError, match=r"shape \[3\] in the checkpoint"):
+        dcp.load({"a": rl.ones(4)}, checkpoint_id=tmp_path)
+    with pytest.raises(FileNotFoundError, match="no whole checkpoint"):
+        dcp.load({"a": rl.ones(4)}, checkpoint_id=tmp_path / "absent")
+    with pytest.raises(RuntimeError, match="must be given"):
+        dcp.save({})

@@ -230,8 +230,7 @@ ROWS = (
 )
 
 # Exceptions among the classes, for `except` clauses.
-ERRORS = {
-}
+ERRORS: dict[str, type[BaseException]] = {}
 
 # Names of these modules that stand elsewhere: module, where they are, which ("*": its __all__).
 ALIASES = (

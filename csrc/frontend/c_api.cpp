@@ -354,9 +354,7 @@ int rush_sgd_new(rush_tensor* const* parameters, int count, double lr, double mo
                  double weight_decay, rush_optimizer** out) {
   return guarded([&] {
     rush::optim::SGDOptions options;
-    options.lr = lr;
-    options.momentum = momentum;
-    options.weight_decay = weight_decay;
+    options.lr(lr).momentum(momentum).weight_decay(weight_decay);
     give(out, new rush_optimizer{
                   std::make_unique<rush::optim::SGD>(tensors(parameters, count), options)});
   });
@@ -364,15 +362,14 @@ int rush_sgd_new(rush_tensor* const* parameters, int count, double lr, double mo
 int rush_adam_new(rush_tensor* const* parameters, int count, double lr, double beta1, double beta2,
                   double eps, double weight_decay, int decoupled, rush_optimizer** out) {
   return guarded([&] {
-    rush::optim::AdamOptions options;
-    options.lr = lr;
-    options.beta1 = beta1;
-    options.beta2 = beta2;
-    options.eps = eps;
-    options.weight_decay = weight_decay;
-    options.decoupled_weight_decay = decoupled != 0;
-    give(out, new rush_optimizer{
-                  std::make_unique<rush::optim::Adam>(tensors(parameters, count), options)});
+    const auto make = [&]<class Optimizer, class Options>() -> std::unique_ptr<rush::optim::Optimizer> {
+      const Options options =
+          Options(lr).betas({beta1, beta2}).eps(eps).weight_decay(weight_decay);
+      return std::make_unique<Optimizer>(tensors(parameters, count), options);
+    };
+    using namespace rush::optim;  // NOLINT(google-build-using-namespace): of this function
+    give(out, new rush_optimizer{decoupled ? make.operator()<AdamW, AdamWOptions>()
+                                           : make.operator()<Adam, AdamOptions>()});
   });
 }
 int rush_optimizer_step(rush_optimizer* o) {

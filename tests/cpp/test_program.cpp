@@ -72,7 +72,7 @@ TEST(a_trace_has_the_outermost_ops) {
 TEST(threads_run_one_program) {
   const Layer layer;
   const jit::CodePointer code = layer.traced();
-  const Tensor state[] = {layer.weight, layer.bias};
+  jit::Variables variables{{layer.weight, layer.bias}, {}};
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int k = 0; k < 4; ++k) {
@@ -81,7 +81,7 @@ TEST(threads_run_one_program) {
       const Tensor x = full(std::vector<int64_t>{5, 3}, Scalar(0.1 * k));
       const Tensor right = layer(x);
       for (int i = 0; i < 50; ++i) {
-        if (!same(code->run("forward", state, {IValue(x)}), right)) ++wrong;
+        if (!same(code->run("forward", variables, {IValue(x)}), right)) ++wrong;
       }
     });
   }
@@ -92,8 +92,8 @@ TEST(threads_run_one_program) {
 TEST(files_and_training) {
   const Layer layer;
   StringSink sink;
-  const Tensor state[] = {layer.weight, layer.bias};
-  jit::write_program(sink, *layer.traced(), state, {{"notes", "text"}});
+  jit::Variables variables{{layer.weight, layer.bias}, {}};
+  jit::write_program(sink, *layer.traced(), variables, {{"notes", "text"}});
   const std::string path = "/tmp/rushlight_test_program_" + std::to_string(getpid()) + ".rush";
   std::FILE* file = std::fopen(path.c_str(), "wb");
   std::fwrite(sink.bytes.data(), 1, sink.bytes.size(), file);
@@ -120,9 +120,9 @@ TEST(files_and_training) {
 TEST(inputs_are_checked) {
   const Layer layer;
   const jit::CodePointer code = layer.traced();
-  const Tensor state[] = {layer.weight, layer.bias};
+  jit::Variables variables{{layer.weight, layer.bias}, {}};
   const auto message = [&](std::vector<IValue> inputs) {
-    return testing::message_of([&] { code->run("forward", state, inputs); });
+    return testing::message_of([&] { code->run("forward", variables, inputs); });
   };
   EXPECT(message({}).find("expected 1 inputs, got 0") != std::string::npos);
   EXPECT(message({IValue::tuple({})}).find("now it is a tuple of 0 items") != std::string::npos);

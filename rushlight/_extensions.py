@@ -110,7 +110,7 @@ class MissingOperatorError(AttributeError, NotImplementedError):
                 "is built for PyTorch, and Rushlight cannot load it"
             )
         else:
-            text += "; it may belong to a C++ extension, which Rushlight cannot load"
+            text += "; it may belong to a C++ extension that is not loaded (ops.load_library)"
         return f"{text}. {COMPATIBILITY_PAGE} lists what is there"
 
 

@@ -62,35 +62,30 @@ struct type_caster<Type> {
   }
 };
 
-template <>
-struct type_caster<rush::torch_api::ScalarType> {
-  using Type = rush::torch_api::ScalarType;
-  RUSH_CASTER("rushlight.dtype") { rush::DType::Float32 };
+// A small value that the core has a Python object for.
+template <class T, class Core, bool (*rush::ExtensionApi::*Unwrap)(PyObject*, Core&),
+          PyObject* (*rush::ExtensionApi::*Wrap)(Core)>
+struct rush_value_caster {
+  using Type = T;
+  RUSH_CASTER("rushlight value") { Core() };
   bool load(handle source, bool) {
-    rush::DType dtype;
-    if (!rush::torch_api::detail::python().unwrap_dtype(source.ptr(), dtype)) return false;
-    value = dtype;
+    Core core;
+    if (!(rush::torch_api::detail::python().*Unwrap)(source.ptr(), core)) return false;
+    value = core;
     return true;
   }
   static handle cast(const Type& t, return_value_policy, handle) {
-    return rush::torch_api::detail::python().wrap_dtype(t);
+    return (rush::torch_api::detail::python().*Wrap)(t);
   }
 };
-
 template <>
-struct type_caster<rush::torch_api::Device> {
-  using Type = rush::torch_api::Device;
-  RUSH_CASTER("rushlight.device") { rush::Device() };
-  bool load(handle source, bool) {
-    rush::Device device;
-    if (!rush::torch_api::detail::python().unwrap_device(source.ptr(), device)) return false;
-    value = device;
-    return true;
-  }
-  static handle cast(const Type& d, return_value_policy, handle) {
-    return rush::torch_api::detail::python().wrap_device(d);
-  }
-};
+struct type_caster<rush::torch_api::ScalarType>
+    : rush_value_caster<rush::torch_api::ScalarType, rush::DType, &rush::ExtensionApi::unwrap_dtype,
+                        &rush::ExtensionApi::wrap_dtype> {};
+template <>
+struct type_caster<rush::torch_api::Device>
+    : rush_value_caster<rush::torch_api::Device, rush::Device, &rush::ExtensionApi::unwrap_device,
+                        &rush::ExtensionApi::wrap_device> {};
 
 template <>
 struct type_caster<rush::Scalar> {

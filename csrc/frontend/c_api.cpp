@@ -172,16 +172,12 @@ rush_value written(const Value& v) {
         out.as.integer = v.scalar().to_int();
       break;
     case Value::Tag::Int:
-      out.kind = RUSH_INT;
+    case Value::Tag::Bool:
+      out.kind = v.tag() == Value::Tag::Int ? RUSH_INT : RUSH_BOOL;
       out.as.integer = v.integer();
       break;
     case Value::Tag::Float:
-      out.kind = RUSH_FLOAT;
-      out.as.real = v.real();
-      break;
-    case Value::Tag::Bool:
-      out.kind = RUSH_BOOL;
-      out.as.integer = v.boolean();
+      out = {RUSH_FLOAT, 0, {.real = v.real()}};
       break;
     case Value::Tag::DType:
       out.kind = RUSH_DTYPE;
@@ -353,8 +349,7 @@ void rush_program_free(rush_program* p) { delete p; }
 int rush_sgd_new(rush_tensor* const* parameters, int count, double lr, double momentum,
                  double weight_decay, rush_optimizer** out) {
   return guarded([&] {
-    rush::optim::SGDOptions options;
-    options.lr(lr).momentum(momentum).weight_decay(weight_decay);
+    const auto options = rush::optim::SGDOptions(lr).momentum(momentum).weight_decay(weight_decay);
     give(out, new rush_optimizer{
                   std::make_unique<rush::optim::SGD>(tensors(parameters, count), options)});
   });
@@ -362,14 +357,16 @@ int rush_sgd_new(rush_tensor* const* parameters, int count, double lr, double mo
 int rush_adam_new(rush_tensor* const* parameters, int count, double lr, double beta1, double beta2,
                   double eps, double weight_decay, int decoupled, rush_optimizer** out) {
   return guarded([&] {
-    const auto make = [&]<class Optimizer, class Options>() -> std::unique_ptr<rush::optim::Optimizer> {
-      const Options options =
-          Options(lr).betas({beta1, beta2}).eps(eps).weight_decay(weight_decay);
-      return std::make_unique<Optimizer>(tensors(parameters, count), options);
+    const auto make = [&]<class Optimizer, class Options>(std::type_identity<Optimizer>,
+                                                          Options options) {
+      options.betas({beta1, beta2}).eps(eps).weight_decay(weight_decay);
+      give(out,
+           new rush_optimizer{std::make_unique<Optimizer>(tensors(parameters, count), options)});
     };
-    using namespace rush::optim;  // NOLINT(google-build-using-namespace): of this function
-    give(out, new rush_optimizer{decoupled ? make.operator()<AdamW, AdamWOptions>()
-                                           : make.operator()<Adam, AdamOptions>()});
+    if (decoupled)
+      make(std::type_identity<rush::optim::AdamW>(), rush::optim::AdamWOptions(lr));
+    else
+      make(std::type_identity<rush::optim::Adam>(), rush::optim::AdamOptions(lr));
   });
 }
 int rush_optimizer_step(rush_optimizer* o) {

@@ -355,9 +355,9 @@ PyMethodDef functions[] = {
     {"_take_library_errors", take_errors, METH_NOARGS, nullptr},
     {"_define_custom_op", define, METH_O, nullptr},
     {"_find_custom_ops", find, METH_O, nullptr},
+    {"_call_custom_overloads", as_method(call_overloads), kFastcall, nullptr},
     {"_remove_custom_op", remove_op, METH_O, nullptr},
     {"_custom_op_names", all_names, METH_NOARGS, nullptr},
-    {"_call_custom_overloads", as_method(call_overloads), kFastcall, nullptr},
     {},
 };
 

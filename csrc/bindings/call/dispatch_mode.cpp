@@ -23,25 +23,6 @@ PyObject* function_for(const char* op) {
   return PyObject_CallFunction(find, "s", op);
 }
 
-PyObject* ask_dispatchers(const std::vector<PyObject*>& found, PyObject* function, PyObject* args,
-                          PyObject* kwargs) {
-  const Handle types = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
-  for (size_t i = 0; i < found.size(); ++i) {
-    PyTuple_SET_ITEM(types.get(), Py_ssize_t(i),
-                     Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i]))));
-  }
-  for (PyObject* o : found) {
-    const Handle f = Handle::steal(
-        PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__torch_dispatch__"));
-    Handle result = Handle::steal(
-        PyObject_CallFunctionObjArgs(f.get(), function, types.get(), args, kwargs, nullptr));
-    if (result.get() != Py_NotImplemented) return result.release();
-  }
-  const Handle text = Handle::steal(PyObject_Repr(function));
-  fail(ErrorKind::Type, "", "no __torch_dispatch__ of the arguments' types implements ",
-       text_of(text.get()));
-}
-
 namespace {
 
 // The Python objects of a call: positional arguments without the Nones at their end, and those of

@@ -13,9 +13,6 @@ namespace rush::py {
 
 // Does this object's class take over the ops that get it?
 bool dispatches(PyObject* o);
-// What the classes of these objects return for a function.
-PyObject* ask_dispatchers(const std::vector<PyObject*>& found, PyObject* function, PyObject* args,
-                          PyObject* kwargs);
 // `ops.aten.<name>`; a new reference.
 PyObject* function_for(const char* op);
 

@@ -81,29 +81,41 @@ class WithoutInnermost {
   PyObject* mode_;
 };
 
-PyObject* ask(const std::vector<PyObject*>& found, PyObject* function, PyObject* args,
-              PyObject* kwargs) {
+PyObject* call_override(PyObject* owner, const char* name, PyObject* function,
+                        const std::vector<PyObject*>& found, PyObject* args, PyObject* kwargs) {
   const Handle types = Handle::steal(PyTuple_New(Py_ssize_t(found.size())));
   for (size_t i = 0; i < found.size(); ++i) {
     PyTuple_SET_ITEM(types.get(), Py_ssize_t(i),
                      Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(found[i]))));
   }
-  if (in_mode()) {
-    const WithoutInnermost guard;
-    const Handle f = Handle::steal(PyObject_GetAttrString(guard.mode(), "__torch_function__"));
-    Handle result = Handle::steal(
-        PyObject_CallFunctionObjArgs(f.get(), function, types.get(), args, kwargs, nullptr));
-    if (result.get() != Py_NotImplemented) return result.release();
-  }
+  const Handle f = Handle::steal(PyObject_GetAttrString(owner, name));
+  return PyObject_CallFunctionObjArgs(f.get(), function, types.get(), args, kwargs, nullptr);
+}
+
+}  // namespace
+
+PyObject* ask_each(const std::vector<PyObject*>& found, const char* name, PyObject* function,
+                   PyObject* args, PyObject* kwargs) {
   for (PyObject* o : found) {
-    const Handle f = Handle::steal(PyObject_GetAttrString(o, "__torch_function__"));
-    Handle result = Handle::steal(
-        PyObject_CallFunctionObjArgs(f.get(), function, types.get(), args, kwargs, nullptr));
+    Handle result = Handle::steal(call_override(o, name, function, found, args, kwargs));
     if (result.get() != Py_NotImplemented) return result.release();
   }
   const Handle text = Handle::steal(PyObject_Repr(function));
-  fail(ErrorKind::Type, "", "no __torch_function__ of the arguments' types implements ",
+  fail(ErrorKind::Type, "", "no ", name, " of the arguments' types implements ",
        text_of(text.get()));
+}
+
+namespace {
+
+PyObject* ask(const std::vector<PyObject*>& found, PyObject* function, PyObject* args,
+              PyObject* kwargs) {
+  if (in_mode()) {
+    const WithoutInnermost guard;
+    Handle result = Handle::steal(
+        call_override(guard.mode(), "__torch_function__", function, found, args, kwargs));
+    if (result.get() != Py_NotImplemented) return result.release();
+  }
+  return ask_each(found, "__torch_function__", function, args, kwargs);
 }
 
 // A call's arguments, the method's object among them.
@@ -332,7 +344,7 @@ PyObject* torch_function_result(std::span<const OpEntry> overloads, const Python
   if (wrappers.empty()) return nullptr;
   const Handle function = Handle::steal(function_for(overloads.front().name));
   const auto [args, kwargs] = arguments_of(call);
-  return ask_dispatchers(wrappers, function.get(), args.get(), kwargs.get());
+  return ask_each(wrappers, "__torch_dispatch__", function.get(), args.get(), kwargs.get());
 }
 
 PyObject* last_resort_override(std::span<const OpEntry> overloads, const PythonCall& call) {
@@ -357,7 +369,7 @@ PyObject* operator_override(const char* method, PyObject* a, PyObject* b, PyObje
   const Handle kwargs = Handle::steal(PyDict_New());
   if (!wrappers.empty()) {
     const Handle function = Handle::steal(function_for(method));
-    return ask_dispatchers(wrappers, function.get(), args.get(), kwargs.get());
+    return ask_each(wrappers, "__torch_dispatch__", function.get(), args.get(), kwargs.get());
   }
   const Handle function =
       Handle::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(TensorType), method));

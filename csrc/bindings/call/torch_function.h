@@ -24,6 +24,11 @@ PyObject* torch_function_result(std::span<const OpEntry> overloads, const Python
 // The same for the operators of Python: `method` is "__add__"; args as that method takes them.
 PyObject* operator_override(const char* method, PyObject* a, PyObject* b, PyObject* c = nullptr);
 
+// What the first of these objects returns from its method `name`(function, types, args, kwargs);
+// raises where all say NotImplemented.
+PyObject* ask_each(const std::vector<PyObject*>& found, const char* name, PyObject* function,
+                   PyObject* args, PyObject* kwargs);
+
 inline PyObject* try_torch_function(std::span<const OpEntry> overloads, const PythonCall& call) {
   if (!g_overrides_exist) [[likely]]
     return nullptr;

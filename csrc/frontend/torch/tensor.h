@@ -7,10 +7,13 @@
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
+#include "frontend/accessor.h"
 #include "frontend/torch/types.h"
 #include "ops/ops.h"
 
 namespace rush::torch_api {
+
+using rush::TensorAccessor;
 
 class Tensor;
 using TensorList = ArrayRef<Tensor>;
@@ -34,28 +37,6 @@ namespace detail {
 inline rush::TensorList list(TensorList list);
 inline std::vector<Tensor> list(std::vector<rush::Tensor> list);
 }  // namespace detail
-
-// Elements of a CPU tensor by index, a[i][j], without a check.
-template <class T, size_t N>
-class TensorAccessor {
- public:
-  TensorAccessor(T* data, const int64_t* sizes, const int64_t* strides)
-      : data_(data), sizes_(sizes), strides_(strides) {}
-  int64_t size(int64_t d) const { return sizes_[d]; }
-  int64_t stride(int64_t d) const { return strides_[d]; }
-  IntArrayRef sizes() const { return {sizes_, N}; }
-  T* data() const { return data_; }
-  decltype(auto) operator[](int64_t i) const {
-    if constexpr (N == 1)
-      return data_[strides_[0] * i];
-    else
-      return TensorAccessor<T, N - 1>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
-  }
-
- private:
-  T* data_;
-  const int64_t *sizes_, *strides_;
-};
 
 class Tensor : public rush::Tensor {
  public:
@@ -177,39 +158,101 @@ inline std::vector<Tensor> list(std::vector<rush::Tensor> list) {
 }
 }  // namespace detail
 
-inline Tensor operator+(const Tensor& a, const Operand& b) { return rush::add(a, b); }
-inline Tensor operator-(const Tensor& a, const Operand& b) { return rush::sub(a, b); }
-inline Tensor operator*(const Tensor& a, const Operand& b) { return rush::mul(a, b); }
-inline Tensor operator/(const Tensor& a, const Operand& b) { return rush::div(a, b); }
-inline Tensor operator+(const Scalar& a, const Tensor& b) { return rush::add(Operand(a), b); }
-inline Tensor operator-(const Scalar& a, const Tensor& b) { return rush::sub(Operand(a), b); }
-inline Tensor operator*(const Scalar& a, const Tensor& b) { return rush::mul(Operand(a), b); }
-inline Tensor operator/(const Scalar& a, const Tensor& b) { return rush::div(Operand(a), b); }
+// Templates, so that they fit this class exactly: the operators of rush::Tensor, which it derives
+// from, are found as well.
+template <class T>
+concept NumberLike = std::is_arithmetic_v<T> || std::same_as<T, Scalar>;
+template <class T>
+concept OperandLike = NumberLike<T> || std::derived_from<T, rush::Tensor>;
+
+template <OperandLike B>
+Tensor operator+(const Tensor& a, const B& b) {
+  return rush::add(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator-(const Tensor& a, const B& b) {
+  return rush::sub(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator*(const Tensor& a, const B& b) {
+  return rush::mul(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator/(const Tensor& a, const B& b) {
+  return rush::div(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator&(const Tensor& a, const B& b) {
+  return rush::bitwise_and(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator|(const Tensor& a, const B& b) {
+  return rush::bitwise_or(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator^(const Tensor& a, const B& b) {
+  return rush::bitwise_xor(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator==(const Tensor& a, const B& b) {
+  return rush::eq(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator!=(const Tensor& a, const B& b) {
+  return rush::ne(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator<(const Tensor& a, const B& b) {
+  return rush::lt(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator<=(const Tensor& a, const B& b) {
+  return rush::le(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator>(const Tensor& a, const B& b) {
+  return rush::gt(a, Operand(b).tensor());
+}
+template <OperandLike B>
+Tensor operator>=(const Tensor& a, const B& b) {
+  return rush::ge(a, Operand(b).tensor());
+}
+template <NumberLike A>
+Tensor operator+(const A& a, const Tensor& b) {
+  return rush::add(Operand(a).tensor(), b);
+}
+template <NumberLike A>
+Tensor operator-(const A& a, const Tensor& b) {
+  return rush::sub(Operand(a).tensor(), b);
+}
+template <NumberLike A>
+Tensor operator*(const A& a, const Tensor& b) {
+  return rush::mul(Operand(a).tensor(), b);
+}
+template <NumberLike A>
+Tensor operator/(const A& a, const Tensor& b) {
+  return rush::div(Operand(a).tensor(), b);
+}
 inline Tensor operator-(const Tensor& a) { return rush::neg(a); }
 inline Tensor operator~(const Tensor& a) { return rush::bitwise_not(a); }
-inline Tensor operator&(const Tensor& a, const Operand& b) { return rush::bitwise_and(a, b); }
-inline Tensor operator|(const Tensor& a, const Operand& b) { return rush::bitwise_or(a, b); }
-inline Tensor operator^(const Tensor& a, const Operand& b) { return rush::bitwise_xor(a, b); }
-inline Tensor operator==(const Tensor& a, const Operand& b) { return rush::eq(a, b); }
-inline Tensor operator!=(const Tensor& a, const Operand& b) { return rush::ne(a, b); }
-inline Tensor operator<(const Tensor& a, const Operand& b) { return rush::lt(a, b); }
-inline Tensor operator<=(const Tensor& a, const Operand& b) { return rush::le(a, b); }
-inline Tensor operator>(const Tensor& a, const Operand& b) { return rush::gt(a, b); }
-inline Tensor operator>=(const Tensor& a, const Operand& b) { return rush::ge(a, b); }
-inline const Tensor& operator+=(const Tensor& a, const Operand& b) {
-  rush::add_(a, b);
+template <OperandLike B>
+const Tensor& operator+=(const Tensor& a, const B& b) {
+  rush::add_(a, Operand(b).tensor());
   return a;
 }
-inline const Tensor& operator-=(const Tensor& a, const Operand& b) {
-  rush::sub_(a, b);
+template <OperandLike B>
+const Tensor& operator-=(const Tensor& a, const B& b) {
+  rush::sub_(a, Operand(b).tensor());
   return a;
 }
-inline const Tensor& operator*=(const Tensor& a, const Operand& b) {
-  rush::mul_(a, b);
+template <OperandLike B>
+const Tensor& operator*=(const Tensor& a, const B& b) {
+  rush::mul_(a, Operand(b).tensor());
   return a;
 }
-inline const Tensor& operator/=(const Tensor& a, const Operand& b) {
-  rush::div_(a, b);
+template <OperandLike B>
+const Tensor& operator/=(const Tensor& a, const B& b) {
+  rush::div_(a, Operand(b).tensor());
   return a;
 }
 

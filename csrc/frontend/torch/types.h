@@ -58,8 +58,9 @@ inline constexpr ScalarType kByte = ScalarType::Byte, kUInt8 = ScalarType::Byte,
                             kComplexFloat = ScalarType::ComplexFloat,
                             kComplexDouble = ScalarType::ComplexDouble, kBool = ScalarType::Bool,
                             kBFloat16 = ScalarType::BFloat16;
-using Half = rush::half;
-using BFloat16 = rush::bfloat16;
+// (rush::half is also the function that converts to it.)
+using Half = CppType<DType::Float16>::type;
+using BFloat16 = CppType<DType::BFloat16>::type;
 
 using DeviceType = rush::DeviceType;
 inline constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA,

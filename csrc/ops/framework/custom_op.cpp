@@ -293,7 +293,10 @@ Value CustomOp::default_value(size_t argument) const {
   Value v;
   std::visit(
       [&]<class T>(const T& x) {
-        if constexpr (std::is_same_v<T, std::monostate>) {
+        if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+          v.borrow(IntList(x));
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          v.borrow(std::span<const double>(x));
         } else if constexpr (std::is_same_v<T, Scalar>) {
           if (p.kind == ArgKind::Int)
             v.set(x.to_int());
@@ -305,11 +308,7 @@ Value CustomOp::default_value(size_t argument) const {
             v.set(x);
         } else if constexpr (std::is_same_v<T, std::string>) {
           v.borrow(std::string_view(x));
-        } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
-          v.borrow(IntList(x));
-        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-          v.borrow(std::span<const double>(x));
-        } else {
+        } else if constexpr (!std::is_same_v<T, std::monostate>) {
           v.set(x);
         }
       },

@@ -1,5 +1,6 @@
 #include "ops/framework/custom_schema.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -298,17 +299,10 @@ class Reader {
     const Type t = type();
     if (t.holes || t.bools || (t.optional && t.kind != ArgKind::Tensor))
       wrong("this type is none of those that results may have");
-    switch (t.kind) {
-      case ArgKind::Tensor:
-      case ArgKind::Tensors:
-      case ArgKind::Scalar:
-      case ArgKind::Int:
-      case ArgKind::Float:
-      case ArgKind::Bool:
-        break;
-      default:
-        wrong("results are Tensor, Tensor?, Tensor[], Scalar, int, float or bool");
-    }
+    constexpr ArgKind possible[] = {ArgKind::Tensor, ArgKind::Tensors, ArgKind::Scalar,
+                                    ArgKind::Int,    ArgKind::Float,   ArgKind::Bool};
+    if (std::find(std::begin(possible), std::end(possible), t.kind) == std::end(possible))
+      wrong("results are Tensor, Tensor?, Tensor[], Scalar, int, float or bool");
     CustomResult r;
     r.kind = t.kind;
     r.optional = t.optional;

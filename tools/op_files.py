@@ -12,9 +12,9 @@ A file names an op when it defines it or keeps it in a list; calling it is no pa
   `functors::Exp{}(x)`;
 - Python: a module defines a function or variable of the op's name, or the name is a whole string.
 
-Comments do not count, nor does csrc/frontend, which is written over the ops as a user's program is:
-an op is complete without it. Of the folders csrc, codegen and rushlight everything else does; of the
-tests, those do that must be complete over kernels and functors. The other tests choose their
+Comments do not count, nor do csrc/frontend and rushlight/onnx, which are written over the ops as a
+user's program is: an op is complete without them. Of the folders csrc, codegen and rushlight
+everything else does; of the tests, those do that must be complete over kernels and functors. The other tests choose their
 cases, and the op's row in tests/ops and what is recorded in tests/oracle are its tests' data. Files
 that a tool of this repository writes (they say so in their first lines) are left out: nobody
 touches them by hand.
@@ -34,6 +34,7 @@ from emit_ops import is_reduction  # noqa: E402
 from schema import load_all  # noqa: E402
 
 FOLDERS = ("csrc", "codegen", "rushlight")
+OVER_THE_OPS = ("csrc/frontend/", "rushlight/onnx/")
 COMPLETE_TESTS = ("tests/test_nvrtc_functors.py", "tests/test_nvrtc_kernels.py")
 CPP = (".cpp", ".h", ".cu")
 LIMITS = {"pointwise": 4, "reduction": 4, "nn": 8}
@@ -106,7 +107,7 @@ def tracked(root):
     """The repository's files; those that are new count, those that are gone do not."""
     command = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    names = (n for n in set(names) if not n.startswith("csrc/frontend/"))
+    names = (n for n in set(names) if not n.startswith(OVER_THE_OPS))
     return sorted(n for n in names if (root / n).is_file())
 
 

@@ -293,17 +293,17 @@ PyObject* live_bytes(PyObject*, PyObject*) { return PyLong_FromLongLong(profiler
 
 PyMethodDef functions[] = {
     {"_profiler_start", start, METH_O, nullptr},
-    {"_profiler_stop", stop, METH_O, nullptr},
-    {"_profiler_events", events, METH_O, nullptr},
-    {"_profiler_memory", memory, METH_O, nullptr},
-    {"_memory_history_start", start_history, METH_O, nullptr},
     {"_memory_history_stop", stop_history, METH_NOARGS, nullptr},
-    {"_memory_history", history, METH_NOARGS, nullptr},
     {"_profiler_mark", as_method(mark), METH_FASTCALL, nullptr},
+    {"_profiler_stop", stop, METH_O, nullptr},
+    {"_memory_history", history, METH_NOARGS, nullptr},
     {"_profiler_begin_range", as_method(begin_range), METH_FASTCALL, nullptr},
-    {"_profiler_end_range", as_method(end_range), METH_FASTCALL, nullptr},
+    {"_profiler_events", events, METH_O, nullptr},
     {"_profiler_watch_thread", watch_thread, METH_NOARGS, nullptr},
+    {"_profiler_end_range", as_method(end_range), METH_FASTCALL, nullptr},
+    {"_profiler_memory", memory, METH_O, nullptr},
     {"_profiler_watches_thread", watches_thread, METH_NOARGS, nullptr},
+    {"_memory_history_start", start_history, METH_O, nullptr},
     {"_profiler_live_bytes", live_bytes, METH_NOARGS, nullptr},
     {},
 };

@@ -20,6 +20,11 @@ constexpr size_t kHeader = 64;
 constexpr size_t kInlineLimit = 32 * 1024;
 static_assert(sizeof(Storage) <= kHeader);
 
+// Out of the way of CPU tensors, which the allocator tells of: their functions keep few registers.
+[[gnu::cold, gnu::noinline]] void tell(const Storage& s, int64_t change) noexcept {
+  detail::tell_of_block(s.device(), block_of(s), change);
+}
+
 }  // namespace
 
 DeviceMemory& cuda_memory() {
@@ -28,12 +33,7 @@ DeviceMemory& cuda_memory() {
 }
 
 Ref<Storage> Storage::allocate(Device device, size_t nbytes) {
-  if (device.is_meta()) {
-    auto* s = new (cpu_allocate(kHeader)) Storage(device, nullptr, nbytes);
-    detail::tell_of_block(device, s, int64_t(nbytes));
-    return Ref<Storage>::adopt(s);
-  }
-  if (device.is_cuda()) [[unlikely]]
+  if (!device.is_cpu()) [[unlikely]]
     return allocate_on_gpu(device, nbytes);
   if (nbytes <= kInlineLimit) {
     char* block = static_cast<char*>(cpu_allocate(kHeader + nbytes));
@@ -50,13 +50,19 @@ Ref<Storage> Storage::allocate(Device device, size_t nbytes) {
   }
 }
 
+// On any device but the CPU: tensors on the meta device have a header and nothing behind it.
 Ref<Storage> Storage::allocate_on_gpu(Device device, size_t nbytes) {
+  if (device.is_meta()) {
+    auto* s = new (cpu_allocate(kHeader)) Storage(device, nullptr, nbytes);
+    tell(*s, int64_t(nbytes));
+    return Ref<Storage>::adopt(s);
+  }
   device = resolved(device);
   const DeviceMemory::Block block = cuda_memory().allocate(device.index, nbytes);
   try {
     auto* s = new (cpu_allocate(kHeader)) Storage(device, block.p, nbytes);
     s->context_ = block.home;
-    detail::tell_of_block(device, block.p, int64_t(nbytes));
+    tell(*s, int64_t(nbytes));
     return Ref<Storage>::adopt(s);
   } catch (...) {
     cuda_memory().free(block.p, nbytes, block.home);
@@ -76,12 +82,14 @@ void Storage::free_data() noexcept {
   if (deleter_) {
     deleter_(context_);
   } else if (device_.is_cuda()) {
-    detail::tell_of_block(device_, data_, -int64_t(nbytes_));
+    tell(*this, -int64_t(nbytes_));
     cuda_memory().free(data_, nbytes_, context_);
-  } else if (!data_) {
-    if (device_.is_meta()) detail::tell_of_block(device_, this, -int64_t(nbytes_));
-  } else if (!inline_data_) {
+  } else if (inline_data_) {
+    // It goes with the header.
+  } else if (data_) {
     cpu_free(data_, nbytes_);
+  } else if (device_.is_meta()) {
+    tell(*this, -int64_t(nbytes_));
   }
 }
 

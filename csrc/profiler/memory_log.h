@@ -10,14 +10,12 @@
 
 namespace rush::profiler {
 
-// Six words each, so that they can be handed on as they are.
+// Six words each, so that they can be handed on as they are: ns of the steady clock; the block's
+// address; bytes, below zero when it is freed; pthread_self(); type * 256 + index of the device; the
+// line, as code * 2^32 + offset of its SourcePoint (0: none). A mark has kMark added to the device,
+// what the block is said to be in place of bytes, and the storage's bytes in place of the thread.
 struct MemoryRecord {
-  int64_t time;     // ns of the steady clock
-  int64_t address;  // of the block
-  int64_t change;   // bytes; below zero: freed. Of a mark: what the block is said to be
-  int64_t thread;   // pthread_self(). Of a mark: the bytes of the storage
-  int64_t device;   // type * 256 + index; a mark has kMark added
-  int64_t source;   // the line: code * 2^32 + offset of its SourcePoint; 0 where there is none
+  int64_t time, address, change, thread, device, source;
 };
 inline constexpr int64_t kMark = 1 << 16;
 

@@ -24,6 +24,13 @@ ATen/core/dispatch/Dispatcher.h ATen/TensorUtils.h ATen/AccumulateType.h
 c10/core/ScalarType.h c10/macros/Macros.h c10/util/ArrayRef.h c10/util/Exception.h
 c10/util/Optional.h c10/util/irange.h""".split()
 
+LIBRARY = """#pragma once
+// First: it gives tensors their methods.
+#include "rushlight/rushlight.h"
+//
+#include "rushlight/frontend/library.h"
+"""
+
 
 def found(name, folders):
     for folder in folders:
@@ -53,10 +60,7 @@ def collected(folders):
         headers[name] = INCLUDE.sub(changed, text)
     for name in ROOTS[:2]:
         headers[Path(name).name] = headers.pop(name)
-    headers["library.h"] = (
-        "#pragma once\n// First: it gives tensors their methods.\n#include \"rushlight/rushlight.h\"\n"
-        '#include "rushlight/frontend/library.h"\n'
-    )
+    headers["library.h"] = LIBRARY
     shim = "#pragma once\n#include <rushlight/extension.h>\n"
     return headers | {f"for_pytorch/{name}": shim for name in SHIMS}
 

@@ -14,10 +14,10 @@ A file names an op when it defines it or keeps it in a list; calling it is no pa
 
 Comments do not count, nor do csrc/frontend and rushlight/onnx, which are written over the ops as a
 user's program is: an op is complete without them. Of the folders csrc, codegen and rushlight
-everything else does; of the tests, those do that must be complete over kernels and functors. The other tests choose their
-cases, and the op's row in tests/ops and what is recorded in tests/oracle are its tests' data. Files
-that a tool of this repository writes (they say so in their first lines) are left out: nobody
-touches them by hand.
+everything else does; of the tests, those do that must be complete over kernels and functors. The
+other tests choose their cases, and the op's row in tests/ops and what is recorded in tests/oracle
+are its tests' data. Files that a tool of this repository writes (they say so in their first lines)
+are left out: nobody touches them by hand.
 """
 
 import argparse

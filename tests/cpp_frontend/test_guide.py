@@ -64,10 +64,11 @@ def digits(tmp_path_factory):
     for name, n in (("train", 640), ("t10k", 128)):
         labels = rng.integers(0, 10, n)
         noisy = np.clip(pictures[labels] + rng.normal(0, 20, (n, 28, 28)), 0, 255)
+        pixels, classes = noisy.astype(np.uint8).tobytes(), labels.astype(np.uint8).tobytes()
         header = struct.pack(">IIII", 2051, n, 28, 28)
-        (folder / f"{name}-images-idx3-ubyte").write_bytes(header + noisy.astype(np.uint8).tobytes())
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(header + pixels)
         header = struct.pack(">II", 2049, n)
-        (folder / f"{name}-labels-idx1-ubyte").write_bytes(header + labels.astype(np.uint8).tobytes())
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(header + classes)
     return folder
 
 
@@ -76,7 +77,7 @@ def test_the_examples(site, digits, tmp_path):
     out = run(folder / "mnist", digits, 3, tmp_path / "net.pt")
     assert float(out.splitlines()[-1].split()[-1]) > 0.9
     state = rl.load(tmp_path / "net.pt")
-    assert list(state)[0] == "conv1.weight" and state["fc2.bias"].shape == (10,)
+    assert next(iter(state)) == "conv1.weight" and state["fc2.bias"].shape == (10,)
     out = run(folder / "dcgan", digits, 11, tmp_path / "drawn.pt")
     assert out.startswith("step 0 ") and "step 10 " in out
     drawn = rl.load(tmp_path / "drawn.pt")

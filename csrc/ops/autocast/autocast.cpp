@@ -159,10 +159,10 @@ class Off {
 };
 
 AutocastPolicy policy_for(const OpEntry& entry, DeviceType device) {
-  if (entry.form != Form::Functional) return AutocastPolicy::None;
   // Tensors without memory stand for those that a program will put on a GPU.
-  if (device == DeviceType::Meta) device = DeviceType::CUDA;
-  return entry.autocast[static_cast<int>(device)];
+  static constexpr int rules[kDeviceTypeCount] = {0, 1, 1};
+  if (entry.form != Form::Functional) return AutocastPolicy::None;
+  return entry.autocast[rules[static_cast<int>(device)]];
 }
 
 }  // namespace

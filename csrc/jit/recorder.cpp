@@ -1,10 +1,9 @@
 #include "jit/recorder.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 
 #include "autograd/meta.h"
+#include "jit/running.h"
 #include "ops/autocast/autocast.h"
 #include "ops/gradients_ops.h"
 #include "ops/ops.h"
@@ -12,19 +11,7 @@
 namespace rush::jit {
 namespace {
 
-// As many recordings as the stream has listeners may run, one per thread; each entry is written and
-// read by its own thread. (Not a thread-local: of those there is little room.)
-struct Running {
-  std::atomic<std::thread::id> thread{};
-  Recorder* recorder = nullptr;
-};
-std::array<Running, stream::kMostListeners> g_recorders;
-
-Running* find_running(std::thread::id thread) {
-  const auto at = std::ranges::find_if(g_recorders,
-                                       [&](const Running& r) { return r.thread.load() == thread; });
-  return at == g_recorders.end() ? nullptr : &*at;
-}
+Running<Recorder> g_running;
 
 // Ops whose results are as large as the values say.
 bool sizes_depend_on_values(const OpEntry& entry, const Value* args) {
@@ -76,13 +63,10 @@ std::string shown(const TensorFacts& f) {
                 f.flags & kInference ? ", made in inference mode" : "");
 }
 
-Recorder* recorder_here() {
-  if (!stream::watches_this_thread()) return nullptr;
-  const Running* r = find_running(std::this_thread::get_id());
-  return r ? r->recorder : nullptr;
-}
+Recorder* recorder_here() { return g_running.here(); }
 void end_recording(const char* what) {
-  if (Recorder* r = recorder_here())
+  // What an op does inside it does again when it is replayed.
+  if (Recorder* r = recorder_here(); r && !r->inside_op())
     r->refuse(concat(what, " is not what a replay can repeat"), source_here());
 }
 void tell_recorder(const char* as) {
@@ -115,22 +99,14 @@ void Recorder::start() {
   }
   stream::add_listener(shared_from_this());
   running_ = true;
-  for (Running& r : g_recorders) {
-    std::thread::id nobody{};
-    if (!r.thread.compare_exchange_strong(nobody, thread_)) continue;
-    r.recorder = this;
-    return stream::watch_this_thread();
-  }
+  if (g_running.enter(thread_, this)) return stream::watch_this_thread();
   stop();
   fail(ErrorKind::Runtime, "compile", "too many threads record at the same time");
 }
 
 void Recorder::stop() {
   if (!std::exchange(running_, false)) return;
-  if (Running* r = find_running(thread_)) {
-    r->recorder = nullptr;
-    r->thread.store({});
-  }
+  g_running.leave(thread_);
   stream::remove_listener(this);
 }
 
@@ -143,8 +119,7 @@ void Recorder::refuse(std::string why, SourcePoint at) {
 void Recorder::value_read(const char* as) {
   // len() and iteration ask for sizes, which the key has.
   const std::string_view what = as;
-  if (ops_ > 0 || nodes_ > 0 || what.starts_with("its length") || what.starts_with("as many items"))
-    return;
+  if (inside_op() || what.starts_with("its length") || what.starts_with("as many items")) return;
   refuse(concat("a tensor became ", as, ", by which Python may decide"), source_here());
 }
 
@@ -182,7 +157,7 @@ uint32_t Recorder::emit(std::string_view op, std::vector<Argument> args, const T
 }
 
 void Recorder::made(const Tensor& t) {
-  if (ended() || ops_ > 0 || nodes_ > 0) return;
+  if (ended() || inside_op()) return;
   Tensor copy;
   {
     const NoGradGuard no_grad;
@@ -240,6 +215,15 @@ void* Recorder::enter_thread(uint32_t) noexcept {
   return std::this_thread::get_id() == thread_ ? this : nullptr;
 }
 
+void Recorder::unless_it_fails(const StreamEvent& event,
+                               void (Recorder::*step)(const StreamEvent&)) noexcept {
+  try {
+    (this->*step)(event);
+  } catch (const std::exception& e) {
+    refuse(e.what(), event.source);
+  }
+}
+
 void* Recorder::begin(void* thread, const StreamEvent& event) noexcept {
   if (!thread || event.kind == StreamKind::Range) return nullptr;
   int& under_way = event.kind == StreamKind::Op ? ops_ : nodes_;
@@ -250,26 +234,15 @@ void* Recorder::begin(void* thread, const StreamEvent& event) noexcept {
     refuse("gradients were computed otherwise than by backward() or grad()", event.source);
     return this;
   }
-  try {
-    begin_op(event);
-  } catch (const std::exception& e) {
-    refuse(e.what(), event.source);
-  }
+  unless_it_fails(event, &Recorder::begin_op);
   return this;
 }
 
 void Recorder::end(void* thread, void*, const StreamEvent& event) noexcept {
   if (!thread || event.kind == StreamKind::Range) return;
   --(event.kind == StreamKind::Op ? ops_ : nodes_);
-  if (ops_ > 0 || nodes_ > 0 || !pending_) return;
-  try {
-    if (event.failed)
-      refuse(concat(event.entry->name, "() failed, and the function went on"), event.source);
-    else
-      end_op(event);
-  } catch (const std::exception& e) {
-    refuse(e.what(), event.source);
-  }
+  if (inside_op() || !pending_) return;
+  unless_it_fails(event, &Recorder::end_op);
   pending_.reset();
 }
 
@@ -331,6 +304,8 @@ void Recorder::begin_op(const StreamEvent& event) {
 
 void Recorder::end_op(const StreamEvent& event) {
   const OpEntry& entry = *event.entry;
+  if (event.failed)
+    return refuse(concat(entry.name, "() failed, and the function went on"), event.source);
   bool tensors = false;
   for (size_t k = 0; k < entry.num_results; ++k) {
     const Value& v = event.results[k];

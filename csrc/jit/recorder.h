@@ -58,6 +58,7 @@ class RUSH_API Recorder final : public StreamListener,
   void start();
   void stop();
   bool ended() const { return !reason_.empty(); }
+  bool inside_op() const { return ops_ > 0 || nodes_ > 0; }
   const std::string& reason() const { return reason_; }
   void refuse(std::string why, SourcePoint at);
   void made(const Tensor& t);  // of Python's numbers
@@ -81,6 +82,8 @@ class RUSH_API Recorder final : public StreamListener,
   uint32_t emit(std::string_view op, std::vector<Argument> args, const Tensor& result);
   Argument argument(const Value& v);
   bool modes_fit(const StreamEvent& event, Modes& modes);
+  void unless_it_fails(const StreamEvent& event,
+                       void (Recorder::*step)(const StreamEvent&)) noexcept;
   void begin_op(const StreamEvent& event);
   void end_op(const StreamEvent& event);
 

@@ -1,37 +1,19 @@
 #include "jit/tracer.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 
 #include "autograd/meta.h"
 #include "core/value_read.h"
 #include "jit/recorder.h"
+#include "jit/running.h"
 #include "ops/autocast/autocast.h"
 #include "ops/ops.h"
 
 namespace rush::jit {
 namespace {
 
-// The traces under way, at most one per listener, each written and read by its own thread. (Not a
-// thread-local: of those there is little room, see cmake/flags.cmake.)
-struct Running {
-  std::atomic<std::thread::id> thread{};
-  Tracer* tracer = nullptr;
-};
-std::array<Running, stream::kMostListeners> g_running;
-
-Running* running_on(std::thread::id thread) {
-  for (Running& r : g_running) {
-    if (r.thread.load() == thread) return &r;
-  }
-  return nullptr;
-}
-Tracer* tracer_here() {
-  if (!stream::watches_this_thread()) return nullptr;
-  const Running* r = running_on(std::this_thread::get_id());
-  return r ? r->tracer : nullptr;
-}
+Running<Tracer> g_running;
+Tracer* tracer_here() { return g_running.here(); }
 
 void tell_tracer(const Tensor& t, const char* as) {
   if (Tracer* tracer = tracer_here()) tracer->value_read(t, as);
@@ -76,12 +58,7 @@ void Tracer::start() {
   stream::add_listener(shared_from_this());
   stream::watch_this_thread();
   running_ = true;
-  for (Running& r : g_running) {
-    std::thread::id nobody{};
-    if (!r.thread.compare_exchange_strong(nobody, thread_)) continue;
-    r.tracer = this;
-    return;
-  }
+  if (g_running.enter(thread_, this)) return;
   stop();
   fail(ErrorKind::Runtime, "trace", "too many threads are being traced");
 }
@@ -89,10 +66,7 @@ void Tracer::start() {
 void Tracer::stop() {
   if (!running_) return;
   running_ = false;
-  if (Running* r = running_on(thread_)) {
-    r->tracer = nullptr;
-    r->thread.store({});
-  }
+  g_running.leave(thread_);
   stream::remove_listener(this);
 }
 

@@ -402,6 +402,28 @@ class TestFaults:
             t.join()
         assert not wrong
 
+    def test_more_threads_than_can_record(self, mode):
+        """Each at a size of its own, so that all have something to record."""
+
+        def f(x):
+            return (x @ x).tanh().sum()
+
+        g, wrong = rl.compile(f, mode=mode), []
+        inputs = [rl.randn(150 + i, 150 + i) for i in range(10)]
+
+        def work(x):
+            try:
+                wrong.extend(1 for _ in range(6) if bits(g(x)) != bits(f(x)))
+            except Exception as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(x,)) for x in inputs]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not wrong
+
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     def test_fork(self, mode):
         g = rl.compile(lambda x: (x * 2 + 1).tanh() * x, mode=mode)

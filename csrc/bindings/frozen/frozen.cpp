@@ -98,6 +98,7 @@ struct Session {
   ProgramPointer audited;      // the program that fits already
   ProgramPointer but_numbers;  // one that would fit with other numbers
   int64_t fused_before = 0;
+  bool busy = false;                   // it was not recorded, and might be another time
   std::vector<Py_ssize_t> references;  // to the inputs: before, then how many more after
 };
 
@@ -354,7 +355,13 @@ PyObject* frozen_start(PyObject*, PyObject* capsule) {
   return guarded([&] {
     auto& s = held<Session>(capsule, kSession);
     s.references = references_to(s.before.inputs);
-    s.recorder->start();
+    try {
+      s.recorder->start();
+    } catch (const Error&) {  // the stream has as many listeners as it can
+      s.recorder->refuse("too many threads record at the same time", SourcePoint{});
+      s.busy = true;
+      return Py_NewRef(Py_None);
+    }
     s.watch = std::make_unique<CodeWatch>(s.executed);
     return Py_NewRef(Py_None);
   });
@@ -576,14 +583,15 @@ PyObject* frozen_end(PyObject*, PyObject* const* args, Py_ssize_t n) {
       p->defers = deferred::counters().fused > s.fused_before;
       outcome.text = cache.programs.empty() ? "" : cache.miss;
       remember(cache, std::move(p));
-    } else if (outcome.verdict == Verdict::Refused && !s.audited) {
+    } else if (outcome.verdict == Verdict::Refused && !s.audited && !s.busy) {
       p->guards = std::move(s.before);
       p->refused = outcome.text;
       remember(cache, std::move(p));
     } else if (outcome.verdict == Verdict::Refused || outcome.verdict == Verdict::Unstable) {
       // What was replayed before did not do this. Nothing yet: it is left to Python.
-      if (s.audited && s.audited->replays > 0) outcome.verdict = Verdict::Parted;
-      if (s.audited && s.audited->replays == 0) s.audited->refused = outcome.text;
+      const bool other = s.audited && !s.busy;
+      if (other && s.audited->replays > 0) outcome.verdict = Verdict::Parted;
+      if (other && s.audited->replays == 0) s.audited->refused = outcome.text;
     }
     return Py_BuildValue("(ss#)", kVerdicts[size_t(outcome.verdict)], outcome.text.data(),
                          Py_ssize_t(outcome.text.size()));

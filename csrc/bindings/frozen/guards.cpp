@@ -394,15 +394,12 @@ namespace {
 // Walks the same way again.
 class Check {
  public:
+  using Leniency = Guards::Leniency;
   Check(Guards& g, const std::vector<ExecutedCode::Code>& loose, std::vector<PyObject*>& current,
-        std::vector<Tensor>& inputs, std::vector<double>& floats, bool any_float, bool any_grad)
-      : g_(g),
-        loose_(loose),
-        current_(current),
-        inputs_(inputs),
-        floats_(floats),
-        any_float_(any_float),
-        any_grad_(any_grad) {
+        std::vector<Tensor>& inputs, std::vector<double>& floats, Leniency leniency)
+      : g_(g), loose_(loose), current_(current), inputs_(inputs), floats_(floats) {
+    any_float_ = leniency == Leniency::AnyFloat;
+    any_grad_ = leniency == Leniency::AnyGrad;
     current_.resize(g.entries.size());
   }
 
@@ -595,7 +592,7 @@ class Check {
   std::vector<PyObject*>& current_;
   std::vector<Tensor>& inputs_;
   std::vector<double>& floats_;
-  const bool any_float_, any_grad_;
+  bool any_float_ = false, any_grad_ = false;
   size_t at_ = 0, failed_at_ = 0;
   std::string failure_;
 };
@@ -615,8 +612,7 @@ bool Guards::check(PyObject* function, PyObject* also, PyObject* args, PyObject*
                    std::vector<Tensor>& found, std::vector<double>& numbers, Leniency leniency) {
   found.clear();
   numbers.clear();
-  Check check(*this, loose_, current_, found, numbers, leniency == Leniency::AnyFloat,
-              leniency == Leniency::AnyGrad);
+  Check check(*this, loose_, current_, found, numbers, leniency);
   const bool same = check.run(function, also, args, kwargs);
   if (!same) {
     failed_at_ = check.failed_at();

@@ -54,7 +54,7 @@ def collected(folders):
     for name in ROOTS[:2]:
         headers[Path(name).name] = headers.pop(name)
     headers["library.h"] = (
-        "#pragma once\n// First: it gives tensors their methods.\n#include \"rushlight/rushlight.h\"\n"
+        '#pragma once\n// First: it gives tensors their methods.\n#include "rushlight/rushlight.h"\n'
         '#include "rushlight/frontend/library.h"\n'
     )
     shim = "#pragma once\n#include <rushlight/extension.h>\n"

@@ -65,9 +65,13 @@ def digits(tmp_path_factory):
         labels = rng.integers(0, 10, n)
         noisy = np.clip(pictures[labels] + rng.normal(0, 20, (n, 28, 28)), 0, 255)
         header = struct.pack(">IIII", 2051, n, 28, 28)
-        (folder / f"{name}-images-idx3-ubyte").write_bytes(header + noisy.astype(np.uint8).tobytes())
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(
+            header + noisy.astype(np.uint8).tobytes()
+        )
         header = struct.pack(">II", 2049, n)
-        (folder / f"{name}-labels-idx1-ubyte").write_bytes(header + labels.astype(np.uint8).tobytes())
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(
+            header + labels.astype(np.uint8).tobytes()
+        )
     return folder
 
 

@@ -362,9 +362,9 @@ int rush_sgd_new(rush_tensor* const* parameters, int count, double lr, double mo
 int rush_adam_new(rush_tensor* const* parameters, int count, double lr, double beta1, double beta2,
                   double eps, double weight_decay, int decoupled, rush_optimizer** out) {
   return guarded([&] {
-    const auto make = [&]<class Optimizer, class Options>() -> std::unique_ptr<rush::optim::Optimizer> {
-      const Options options =
-          Options(lr).betas({beta1, beta2}).eps(eps).weight_decay(weight_decay);
+    const auto make =
+        [&]<class Optimizer, class Options>() -> std::unique_ptr<rush::optim::Optimizer> {
+      const Options options = Options(lr).betas({beta1, beta2}).eps(eps).weight_decay(weight_decay);
       return std::make_unique<Optimizer>(tensors(parameters, count), options);
     };
     using namespace rush::optim;  // NOLINT(google-build-using-namespace): of this function

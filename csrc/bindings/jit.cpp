@@ -162,7 +162,10 @@ PyObject* run(PyObject*, PyObject* args) {
     const CodePointer code = held<CodePointer>(capsule, kCode);
     jit::Variables own;
     jit::Variables* kept = attributes == Py_None ? nullptr : &variables_in(attributes);
-    if (kept) own.attributes = kept->attributes;
+    if (kept) {
+      own.attributes = kept->attributes;
+      own.mutex = kept->mutex;
+    }
     own.state = tensors_in(method, given_state);
     const std::vector<Tensor> before = own.state;
     const Leaves leaves = code->function(method) ? Leaves::Values : Leaves::Tensors;
@@ -272,7 +275,11 @@ PyObject* save(PyObject*, PyObject* args) {
       return nullptr;
     const CodePointer code = held<CodePointer>(capsule, kCode);
     jit::Variables state;
-    if (attributes != Py_None) state.attributes = variables_in(attributes).attributes;
+    std::unique_lock<std::recursive_mutex> still;
+    if (attributes != Py_None) {
+      still = at_rest(variables_in(attributes));
+      state.attributes = variables_in(attributes).attributes;
+    }
     state.state = tensors_in("save", given_state);
     jit::ExtraFiles extra;
     PyObject *key, *value;

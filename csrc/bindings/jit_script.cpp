@@ -41,7 +41,9 @@ PyObject* copied(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *code, *given;
     if (!PyArg_ParseTuple(args, "OO", &code, &given)) return nullptr;
-    auto variables = std::make_shared<jit::Variables>(variables_in(given));
+    auto variables = std::make_shared<jit::Variables>();
+    const auto still = at_rest(variables_in(given));
+    variables->attributes = variables_in(given).attributes;
     for (size_t i = 0; i < variables->attributes.size(); ++i)
       variables->attributes[i] =
           jit::taken_as(variables->attributes[i], *code_in(code).attributes[i].type, "copy");
@@ -56,6 +58,8 @@ PyObject* attribute(PyObject*, PyObject* args) {
     unsigned which;
     if (!PyArg_ParseTuple(args, "OOI|O", &code, &capsule, &which, &value)) return nullptr;
     jit::Variables& variables = variables_in(capsule);
+    std::unique_lock<std::recursive_mutex> still;
+    if (code_in(code).has_containers) still = at_rest(variables);
     check(which < variables.attributes.size(), ErrorKind::Index, "attribute", "there is none");
     if (!value) return from_ivalue(variables.attributes[which]).release();
     const jit::AttributeEntry& entry = code_in(code).attributes[which];

@@ -23,6 +23,13 @@ inline jit::Variables& variables_in(PyObject* capsule) {
   return *held<std::shared_ptr<jit::Variables>>(capsule, kVariables);
 }
 
+// No program changes lists among the attributes while it lives. A program may wait for the GIL, so
+// who waits for a program does not hold it.
+inline std::unique_lock<std::recursive_mutex> at_rest(const jit::Variables& variables) {
+  const ReleaseGil waiting;
+  return std::unique_lock(*variables.mutex);
+}
+
 template <class T>
 PyObject* capsule_of(T pointer, const char* name) {
   auto kept = std::make_unique<T>(std::move(pointer));

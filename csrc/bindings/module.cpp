@@ -16,14 +16,14 @@ NB_MODULE(_C, m) {
   m.attr("__version__") = rush::version();
   // Errors first, as everything else may raise; then what tensors refer to.
   constexpr bool (*inits[])(PyObject*) = {
-      init_errors,        init_objects,      init_tensor,
-      init_construct,     init_numpy,        init_dlpack,
-      init_autograd,      init_transforms,   init_optimizer,
-      init_autocast,      init_config,       init_source,
-      init_profiler,      init_deferred,     init_sample_seeder,
-      init_shared_memory, init_packed_bytes, init_borrowed_values,
-      init_cuda,          init_interrupt,    init_jit,
-      init_frozen,        init_distributed,  init_custom_ops,
+      init_errors,         init_objects,       init_tensor,
+      init_construct,      init_numpy,         init_dlpack,
+      init_autograd,       init_transforms,    init_optimizer,
+      init_autocast,       init_config,        init_source,
+      init_profiler,       init_deferred,      init_sample_seeder,
+      init_shared_memory,  init_packed_bytes,  init_borrowed_values,
+      init_cuda,           init_interrupt,     init_jit,
+      init_frozen,         init_distributed,   init_custom_ops,
       init_dispatch_modes, init_extension_api, init_table};  // the table last: it lists the names
   for (const auto init : inits) {
     if (!init(m.ptr())) throw nb::python_error();

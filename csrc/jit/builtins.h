@@ -20,34 +20,12 @@ class RUSH_API ScriptError : public Error {
 };
 
 // Work that the machine does by itself instead of a call.
-enum class Quick : uint8_t {
-  None,
-  AddInt,
-  SubInt,
-  MulInt,
-  LtInt,
-  LeInt,
-  GtInt,
-  GeInt,
-  EqInt,
-  NeInt,
-  AddFloat,
-  SubFloat,
-  MulFloat,
-  LtFloat,
-  LeFloat,
-  GtFloat,
-  GeFloat,
-  EqFloat,
-  NeFloat,
-  Not,
-  IntToFloat,
-  ModInt,
-  FloordivInt,
-  NegInt,
-  DivFloat,
-  DivInt,
-};
+// The names are the first ones of StepCode, too.
+#define RUSH_QUICK_NAMES                                                                       \
+  None, AddInt, SubInt, MulInt, LtInt, LeInt, GtInt, GeInt, EqInt, NeInt, AddFloat, SubFloat,  \
+      MulFloat, LtFloat, LeFloat, GtFloat, GeFloat, EqFloat, NeFloat, Not, IntToFloat, ModInt, \
+      FloordivInt, NegInt, DivFloat, DivInt
+enum class Quick : uint8_t { RUSH_QUICK_NAMES };
 
 struct Builtin {
   const char* name;

@@ -173,25 +173,25 @@ double sum_float(const Args& a) {
   for (const IValue& v : a.list(0)) sum += v.real();
   return sum;
 }
-IValue range(const Args& a) {
+// How many numbers a range has.
+__int128 count_of_range(const Args& a) {
   const int64_t begin = a.i(0), end = a.i(1), step = a.i(2);
   if (step == 0) raise_value("range() arg 3 must not be zero");
   const auto distance = step > 0 ? __int128(end) - begin : __int128(begin) - end;
   const auto stride = step > 0 ? __int128(step) : -__int128(step);
-  const __int128 n = distance <= 0 ? 0 : (distance + stride - 1) / stride;
+  return distance <= 0 ? 0 : (distance + stride - 1) / stride;
+}
+IValue range(const Args& a) {
+  const __int128 n = count_of_range(a);
   if (n > __int128(kMostItems))
     raise("MemoryError", ErrorKind::OutOfMemory, "the list is too long");
   Items items;
   items.reserve(size_t(n));
-  for (int64_t k = 0; k < int64_t(n); ++k) items.emplace_back(begin + k * step);
+  for (int64_t k = 0; k < int64_t(n); ++k) items.emplace_back(a.i(0) + k * a.i(2));
   return IValue::list(std::move(items));
 }
 int64_t range_length(const Args& a) {
-  const int64_t begin = a.i(0), end = a.i(1), step = a.i(2);
-  if (step == 0) raise_value("range() arg 3 must not be zero");
-  const auto distance = step > 0 ? __int128(end) - begin : __int128(begin) - end;
-  const auto stride = step > 0 ? __int128(step) : -__int128(step);
-  const __int128 n = distance <= 0 ? 0 : (distance + stride - 1) / stride;
+  const __int128 n = count_of_range(a);
   return n > INT64_MAX ? INT64_MAX : int64_t(n);
 }
 

@@ -76,6 +76,10 @@ void Code::verify() {
   check_names(*this);
   for (Method& m : methods) jit::verify(m.graph, m.name, state.size(), constants.size());
   verify_functions(*this);
+  has_containers = std::any_of(attributes.begin(), attributes.end(), [](const AttributeEntry& a) {
+    const std::string type = shown(*a.type);
+    return type.find("List[") != std::string::npos || type.find("Dict[") != std::string::npos;
+  });
   prepare(*this);
 }
 
@@ -123,7 +127,11 @@ IValue Code::run(const std::string& method, Variables& variables,
         ErrorKind::Runtime, method, "the program has ", state.size(),
         " parameters and buffers and ", attributes.size(), " attributes, got ",
         variables.state.size(), " and ", variables.attributes.size());
-  if (const Function* f = function(method)) return jit::run(*this, *f, variables, inputs);
+  if (const Function* f = function(method)) {
+    const auto alone = has_containers ? std::unique_lock(*variables.mutex)
+                                      : std::unique_lock<std::recursive_mutex>();
+    return jit::run(*this, *f, variables, inputs);
+  }
   return jit::run(graph(method), method, {variables.state, constants}, inputs);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "jit/function.h"
 #include "jit/graph.h"
@@ -27,6 +28,9 @@ struct StateAlias {
 struct Variables {
   std::vector<Tensor> state;
   std::vector<IValue> attributes;
+  // Held while a program runs whose attributes are lists or dicts, which threads would share. A
+  // signal's handler may run the program again on the same thread.
+  std::shared_ptr<std::recursive_mutex> mutex = std::make_shared<std::recursive_mutex>();
 };
 
 struct RUSH_API Code {
@@ -40,8 +44,9 @@ struct RUSH_API Code {
   std::vector<Method> methods;      // straight lines of ops, from traces
   std::vector<Function> functions;  // with control flow, from scripts; some are methods
   std::vector<AttributeEntry> attributes;
-  bool training = false;  // the mode of the module that was traced
-  bool by_mode = false;   // does the module do something else in the other mode?
+  bool has_containers = false;  // by verify: an attribute is a list or a dict, or has one
+  bool training = false;        // the mode of the module that was traced
+  bool by_mode = false;         // does the module do something else in the other mode?
 
   const Graph& graph(std::string_view method) const;        // raises where there is none
   const Function* function(std::string_view method) const;  // null where there is none

@@ -222,6 +222,21 @@ def test_several_threads_run_one_program():
         assert n == m and rl.equal(a, b)
 
 
+def test_threads_that_change_a_list_of_the_module():
+    model = rl.jit.script(Attributes())
+
+    def work():
+        for _ in range(300):
+            model(rl.ones(1))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(model.names) == 1201
+
+
 def test_the_gil_is_free_while_a_program_runs():
     f, turns = rl.jit.script(spin_for), []
 

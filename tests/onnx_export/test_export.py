@@ -242,6 +242,16 @@ def test_traced_programs_are_exported():
     agree(exporter.export(function, (rl.ones(2, 3),)), lambda x: x.relu() + 1, rl.ones(2, 3))
 
 
+def test_scripted_programs_are_traced():
+    def program(x):
+        for _ in range(2):
+            x = x.relu() + 1
+        return x
+
+    scripted = rl.jit.script(program)
+    agree(exporter.export(scripted, (rl.ones(2, 3),)), program, rl.ones(2, 3))
+
+
 def test_modes():
     model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.9))
     model.train()

@@ -12,6 +12,7 @@ name a program has imported it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import threading
@@ -22,6 +23,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._names.lazy_table import SUBMODULES
 from rushlight.fx.proxy import find_proxy
 
 _lock = threading.RLock()
@@ -73,6 +75,35 @@ class Patcher:
         finally:
             _count(-1)
             _lock.release()
+
+
+# ---- functions that programs wrap
+
+
+def wrapped_function(orig_fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(orig_fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        proxy = find_proxy(*args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        made = proxy.tracer.create_proxy("call_function", orig_fn, args, kwargs)
+        made.node.meta["is_wrapped"] = True
+        return made
+
+    return wrapped
+
+
+def wrapped_method(cls: type, name: str) -> Callable[..., Any]:
+    orig_fn = getattr(cls, name)
+
+    @functools.wraps(orig_fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        proxy = find_proxy(*args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
+
+    return wrapped
 
 
 # ---- functions of the library
@@ -129,7 +160,7 @@ def _shims() -> dict[FunctionType, CodeType]:
         module = sys.modules.get(space) or __import__(space, fromlist=["_"])
         for name in [*dir(module), "_assert"]:
             hidden = name.startswith(("_", "set_", "sparse_")) and name != "_assert"
-            if hidden or name in _NOT_RECORDED:
+            if hidden or name in _NOT_RECORDED or name in SUBMODULES:
                 continue
             public = getattr(module, name, None)
             if isinstance(public, FunctionType):

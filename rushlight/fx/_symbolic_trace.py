@@ -12,13 +12,15 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any, TypeVar
 
 from rushlight._C import Tensor
 from rushlight._names.missing import names_missing_from
 from rushlight.fx._codegen import PyTreeCodeGen, PyTreeInfo
 from rushlight.fx._patching import Patcher as _Patcher
+from rushlight.fx._patching import wrapped_function, wrapped_method
+from rushlight.fx._signatures import hints_of, with_stars
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Argument
@@ -244,7 +246,7 @@ class Tracer(TracerBase):
         thread = threading.get_ident()
         _tracing_threads[thread] = _tracing_threads.get(thread, 0) + 1
         try:
-            self._hints = _hints(function)
+            self._hints = hints_of(function)
             function, args = self.create_args_for_root(
                 function, isinstance(root, Module), concrete_args
             )
@@ -330,7 +332,7 @@ class Tracer(TracerBase):
             else:
                 args.append(self._proxy_placeholder(name, fixed, parameter))
         varargs = [signature.parameters[n].kind is inspect.Parameter.VAR_POSITIONAL for n in names]
-        call = _with_stars(root_fn, varargs.index(True) + is_module if any(varargs) else None,
+        call = with_stars(root_fn, varargs.index(True) + is_module if any(varargs) else None,
                            keywords)  # fmt: skip
         if concrete_args is None or not any(_has_containers(v) for v in fixed.values()):
             return call, args
@@ -411,22 +413,6 @@ class Tracer(TracerBase):
         return new
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of parameters and result; those that are texts and name nothing known are left
-    out, since generated code could not name them either."""
-    given = getattr(inspect.unwrap(function), "__annotations__", {})
-    space = getattr(inspect.unwrap(function), "__globals__", {})
-    found = {}
-    for name, annotation in given.items():
-        if isinstance(annotation, str):
-            try:
-                annotation = eval(annotation, space)
-            except Exception:  # names for type checkers only
-                continue
-        found[name] = annotation
-    return found
-
-
 def _parameter_proxy(tracer: Tracer, name: str, value: Any, node: Any) -> ParameterProxy:
     return ParameterProxy(tracer, node, name, value)
 
@@ -434,44 +420,6 @@ def _parameter_proxy(tracer: Tracer, name: str, value: Any, node: Any) -> Parame
 def _trace_root(function: Callable[..., Any], args: list[Any]) -> Any:
     """The call that is traced; stack traces of Nodes end here."""
     return function(*args)
-
-
-def _with_stars(
-    function: Callable[..., Any], star: int | None, keywords: list[tuple[str | None, Any]]
-) -> Callable[..., Any]:
-    """The function called with one Proxy in the place of *args and of **kwargs."""
-    if star is None and not keywords:
-        return function
-    named = {name: value for name, value in keywords if name is not None}
-    rest = next((value for name, value in keywords if name is None), None)
-    patched = _without_stars(function) if star is not None or rest is not None else function
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        if patched is function:
-            return function(*args, **named)
-        more = [named[name] for name in named]
-        # Parameters in the order of the code's variables: positional, keyword only, *, **.
-        stars = [args[star]] if star is not None else []
-        plain = [arg for i, arg in enumerate(args) if i != star]
-        return patched(*plain, *more, *stars, *([rest] if rest is not None else []))
-
-    return call
-
-
-def _without_stars(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same code with *args and **kwargs as ordinary parameters."""
-    inner = inspect.unwrap(function)
-    if not isinstance(inner, FunctionType):
-        raise TypeError(f"{function}: *args and **kwargs of such a callable cannot be traced")
-    code = inner.__code__
-    flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    plain = code.replace(
-        co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=flags
-    )
-    return FunctionType(plain, inner.__globals__, inner.__name__, None, inner.__closure__)
 
 
 def _has_containers(value: Any) -> bool:
@@ -486,43 +434,17 @@ def _assert_is_none(value: object, msg: str) -> None:
 # ---- functions that are recorded as one call
 
 
-def _create_wrapped_func(orig_fn: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(orig_fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        proxy = find_proxy(*args, kwargs)
-        if proxy is None:
-            return orig_fn(*args, **kwargs)
-        made = proxy.tracer.create_proxy("call_function", orig_fn, args, kwargs)
-        made.node.meta["is_wrapped"] = True
-        return made
-
-    return wrapped
-
-
-def _create_wrapped_method(cls: type, name: str) -> Callable[..., Any]:
-    orig_fn = getattr(cls, name)
-
-    @functools.wraps(orig_fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        proxy = find_proxy(*args, kwargs)
-        if proxy is None:
-            return orig_fn(*args, **kwargs)
-        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
-
-    return wrapped
-
-
 def _patch_name(patcher: _Patcher, space: dict[str, Any], name: str) -> None:
     orig_fn = space[name] if name in space else getattr(builtins, name, None)
     if orig_fn is not None:
-        patcher.patch(space, name, _create_wrapped_func(orig_fn))
+        patcher.patch(space, name, wrapped_function(orig_fn))
 
 
 def _patch_wrapped_functions(patcher: _Patcher) -> None:
     for (_, name), space in list(_wrapped_fns_to_patch.items()):
         _patch_name(patcher, space, name)
     for cls, name in _wrapped_methods_to_patch:
-        patcher.patch_method(cls, name, _create_wrapped_method(cls, name))
+        patcher.patch_method(cls, name, wrapped_method(cls, name))
 
 
 def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids: set[int]) -> None:
@@ -531,7 +453,7 @@ def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids:
         return
     for name, value in list(frame_dict.items()):
         if not name.startswith("_") and callable(value) and id(value) in function_ids:
-            patcher.patch(frame_dict, name, _create_wrapped_func(value))
+            patcher.patch(frame_dict, name, wrapped_function(value))
     for name in frame_dict.get("__fx_wrapped__", ()):
         _patch_name(patcher, frame_dict, name)
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import copy
-import dis
-import functools
-import linecache
 import operator
-import sys
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight._names.missing import names_missing_from
+from rushlight.fx._frames import at_line, calling_frame, is_assert, unpacked_count, user_stack
 from rushlight.fx._naming import MAGIC, REFLECTABLE
 from rushlight.fx.immutable_collections import immutable_dict, immutable_list
 from rushlight.fx.node import Argument, Node, Target
@@ -110,7 +106,7 @@ class TracerBase:
             raise AssertionError("create_arg must make a tuple of a tuple and a dict of a dict")
         node = self.create_node(kind, target, new_args, new_kwargs, name, type_expr)
         if self.record_stack_traces and not node.stack_trace:
-            node.stack_trace = "".join(traceback.format_list(_user_stack()))
+            node.stack_trace = "".join(traceback.format_list(user_stack()))
         return proxy_factory_fn(node) if proxy_factory_fn is not None else self.proxy(node)
 
     def create_arg(self, a: Any) -> Argument:
@@ -148,7 +144,7 @@ class TracerBase:
             return a
         raise NotImplementedError(
             f"argument of type: {type(a)}: a graph keeps numbers, text, dtypes, devices, tensors, "
-            f"functions and containers of those{_at_line()}"
+            f"functions and containers of those{at_line()}"
         )
 
     def _dict_item(self, key: Any, value: Any) -> tuple[Any, Argument]:
@@ -164,20 +160,20 @@ class TracerBase:
             "symbolically traced variables cannot be used as inputs to control flow: the value is "
             "not known while the program is traced. Write torch.where for a choice between "
             "tensors, fix an argument with symbolic_trace(..., concrete_args={...}), or hide the "
-            f"function with fx.wrap{_at_line()}"
+            f"function with fx.wrap{at_line()}"
         )
 
     def iter(self, obj: Proxy) -> Iterator[Proxy]:
         """Called where the program iterates; the items of `a, b = proxy` are known to be two."""
-        frame = _calling_frame()
-        count = _unpacked_count(frame) if frame is not None else None
+        frame = calling_frame()
+        count = unpacked_count(frame) if frame is not None else None
         if count is not None:
             return (operator.getitem(obj, i) for i in range(count))
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a "
             "loop or as a *args or **kwargs function argument: how many items there are is not "
             "known while the program is traced. Index it (x[0], x[1]), or unpack it into names"
-            f"{_at_line()}"
+            f"{at_line()}"
         )
 
     def keys(self, obj: Proxy) -> Proxy:
@@ -244,8 +240,8 @@ class Proxy:
 
     def __bool__(self) -> bool:
         if self.tracer.trace_asserts:
-            frame = _calling_frame()
-            if frame is not None and _is_assert(frame):
+            frame = calling_frame()
+            if frame is not None and is_assert(frame):
                 self.tracer.create_proxy("call_function", assert_fn, (self,), {})
                 return True
         return self.tracer.to_bool(self)
@@ -426,79 +422,6 @@ def _tracer_of(args: Any, kwargs: Any) -> TracerBase:
         raise RuntimeError(f"Found multiple different tracers {found} while trying to trace "
                            "operations: the Proxies belong to different graphs")  # fmt: skip
     return found[0]
-
-
-def _is_internal(frame: FrameType) -> bool:
-    """Whether a frame belongs to the library, and not to the program that is traced."""
-    return _C._is_package_file(frame.f_code.co_filename)
-
-
-def _calling_frame() -> FrameType | None:
-    """The innermost frame of the program."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("rushlight.fx."):
-        frame = frame.f_back
-    return frame
-
-
-def _user_frame() -> FrameType | None:
-    frame = _calling_frame()
-    while frame is not None and _is_internal(frame):
-        frame = frame.f_back
-    return frame
-
-
-def _user_stack() -> list[traceback.FrameSummary]:
-    """The program's lines, the outermost first, without those that started the tracing."""
-    found = []
-    frame = _user_frame()
-    while frame is not None and frame.f_code.co_name != "_trace_root":
-        if not _is_internal(frame):
-            found.append((frame, frame.f_lineno))
-        frame = frame.f_back
-    return list(traceback.StackSummary.extract(reversed(found)))
-
-
-def _at_line() -> str:
-    """Which line of the program it was, as the end of an error's text."""
-    frame = _user_frame()
-    if frame is None:
-        return ""
-    code, line = frame.f_code, frame.f_lineno
-    text = linecache.getline(code.co_filename, line, frame.f_globals).strip()
-    return f"\n  {code.co_filename}:{line} in {code.co_name}: {text}".rstrip(": ")
-
-
-@functools.lru_cache(maxsize=256)
-def _instructions(code: CodeType) -> tuple[dict[int, int], list[dis.Instruction]]:
-    found = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
-    return {instruction.offset: at for at, instruction in enumerate(found)}, found
-
-
-def _instruction(frame: FrameType) -> tuple[int, list[dis.Instruction]] | None:
-    places, found = _instructions(frame.f_code)
-    at = places.get(frame.f_lasti)
-    return None if at is None else (at, found)
-
-
-def _unpacked_count(frame: FrameType) -> int | None:
-    """How many names `a, b = proxy` has, if that is what the frame does."""
-    here = _instruction(frame)
-    if here is None or here[1][here[0]].opname != "UNPACK_SEQUENCE":
-        return None
-    return here[1][here[0]].arg
-
-
-def _is_assert(frame: FrameType) -> bool:
-    """Whether the frame asks for a truth value in order to assert it."""
-    here = _instruction(frame)
-    if here is None:
-        return False
-    at, found = here
-    after = [i.opname for i in found[at : at + 4]]
-    after = [name for name in after if name not in ("TO_BOOL", "COMPARE_OP", "NOP", "COPY")]
-    jump = next((i for i, name in enumerate(after) if "POP_JUMP" in name and "TRUE" in name), None)
-    return jump is not None and "LOAD_ASSERTION_ERROR" in after[jump : jump + 2]
 
 
 __getattr__ = names_missing_from(__name__)

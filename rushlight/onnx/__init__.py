@@ -11,10 +11,11 @@ from typing import Any
 from rushlight._names.missing import fill
 from rushlight.onnx import _export
 from rushlight.onnx._export import OnnxExporterError, ONNXProgram, UnsupportedOperatorError, export
+from rushlight.onnx._import import load
 
 __all__ = [
     "ONNXProgram", "OnnxExporterError", "OperatorExportTypes", "TrainingMode",
-    "UnsupportedOperatorError", "export", "is_in_onnx_export",
+    "UnsupportedOperatorError", "export", "is_in_onnx_export", "load",
 ]  # fmt: skip
 
 

@@ -12,13 +12,14 @@ from typing import Any
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 from rushlight.jit._program import ScriptFunction, TopLevelTracedModule
+from rushlight.jit._scripted import RecursiveScriptModule
 from rushlight.nn import Module
 from rushlight.onnx import _layers, _pointwise, _reducing, _shaping
 from rushlight.onnx._aliases import Aliases, is_in_place
 from rushlight.onnx._axes import axes_of, close, grown
 from rushlight.onnx._folding import Folded
 from rushlight.onnx._lines import LineFinder
-from rushlight.onnx._read import ProgramData, read_by
+from rushlight.onnx._read import ProgramData, has_functions, read_by
 from rushlight.onnx._writer import TRANSLATIONS, Call, UnsupportedError, Writer, onnx_type
 from rushlight.utils import _pytree
 
@@ -196,7 +197,7 @@ class _Export:
         self.model, self.args, self.kwargs, self.opset = model, args, kwargs, opset
         leaves, self.spec = _pytree.tree_flatten((args, kwargs))
         self.tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if isinstance(model, TopLevelTracedModule | ScriptFunction):
+        if _is_traced(model):
             self.callable: Any = model
             self.traced = model
         else:
@@ -427,6 +428,14 @@ class _Export:
         if sum(len(proto.raw_data) for proto in kept) < 2**30:
             onnx.checker.check_model(made)
         return made
+
+
+def _is_traced(model: Any) -> bool:
+    """Whether a model is a program already; scripted ones, which have branches and loops, are
+    traced like others."""
+    if not isinstance(model, TopLevelTracedModule | ScriptFunction):
+        return False
+    return not isinstance(model, RecursiveScriptModule) and not has_functions(model)
 
 
 def _listed(found: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.fx._frames import at_line
 from rushlight.overrides import TorchFunctionMode
 
 
@@ -28,7 +29,5 @@ class LineFinder(TorchFunctionMode):
                 return inner(*args, **kwargs)
         self._left -= 1
         if self._left == 0:
-            from rushlight.fx.proxy import _at_line
-
-            self.text = _at_line()
+            self.text = at_line()
         return func(*args, **kwargs)

@@ -12,14 +12,25 @@ from rushlight._C import Tensor
 from rushlight.autograd import no_grad
 
 
+def _json_of(traced: Any) -> tuple[bytes, dict[str, Any]]:
+    """A program's file, and the program in it."""
+    state = traced._state() if hasattr(traced, "_state") else []
+    file = traced._code.save(state, None, None)
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
+        return file, json.loads(archive.read("program.json"))
+
+
+def has_functions(traced: Any) -> bool:
+    """Whether a program was scripted, and so has more than a list of instructions."""
+    return bool(_json_of(traced)[1].get("functions"))
+
+
 class ProgramData:
     """One method of a traced module or function."""
 
     def __init__(self, traced: Any, method: str = "forward") -> None:
         state = traced._state() if hasattr(traced, "_state") else []
-        self._file = traced._code.save(state, None, None)
-        with zipfile.ZipFile(io.BytesIO(self._file)) as archive:
-            self._json = json.loads(archive.read("program.json"))
+        self._file, self._json = _json_of(traced)
         self.method = next(m for m in self._json["methods"] if m["name"] == method)
         self.state_names = [row["name"] for row in self._json["state"]]
         self.state = dict(enumerate(state))

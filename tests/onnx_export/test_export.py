@@ -39,6 +39,14 @@ def agree(program, model, *inputs):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
         near = TOLERANCE.get(str(ours.dtype).rpartition(".")[2], 1e-5)
         np.testing.assert_allclose(theirs.numpy(), ours.detach().numpy(), rtol=10 * near, atol=near)
+    again = exporter.load(program.model_proto)  # imported, we agree with ourselves
+    with rl.no_grad():
+        leaves = [x for x in _pytree.tree_leaves(inputs) if isinstance(x, rl.Tensor)]
+        found = _pytree.tree_leaves(again(*leaves))
+    for ours, theirs in zip(expected, found, strict=True):
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        near = TOLERANCE.get(str(ours.dtype).rpartition(".")[2], 1e-5)
+        np.testing.assert_allclose(theirs.numpy(), ours.detach().numpy(), rtol=10 * near, atol=near)
 
 
 def exported(model, *inputs, **options):
@@ -234,6 +242,16 @@ def test_traced_programs_are_exported():
     agree(exporter.export(function, (rl.ones(2, 3),)), lambda x: x.relu() + 1, rl.ones(2, 3))
 
 
+def test_scripted_programs_are_traced():
+    def program(x):
+        for _ in range(2):
+            x = x.relu() + 1
+        return x
+
+    scripted = rl.jit.script(program)
+    agree(exporter.export(scripted, (rl.ones(2, 3),)), program, rl.ones(2, 3))
+
+
 def test_modes():
     model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.9))
     model.train()
@@ -356,6 +374,60 @@ def test_bad_arguments():
 def test_the_guide(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = Path(__file__).parents[2] / "docs" / "onnx.md"
-    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    exec(compile(block, str(page), "exec"), {"__name__": "guide"})
+    space = {"__name__": "guide"}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(compile(block, str(page), "exec"), space)
     assert (tmp_path / "model.onnx").exists()
+
+
+# ---- importing
+
+
+def test_imported_modules_train(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    path = tmp_path / "model.onnx"
+    exporter.export(model, (rl.ones(2, 3),), path)
+    module = exporter.load(path)
+    assert sorted(name for name, _ in module.named_parameters()) == [
+        "0.bias", "0.weight", "2.bias", "2.weight",
+    ]  # fmt: skip
+    module(rl.ones(5, 3)).sum().backward()
+    assert module.get_parameter("0.weight").grad.shape == (4, 3)
+    assert not any(p.requires_grad for p in exporter.load(path, requires_grad=False).parameters())
+
+
+def made(op, inputs, outputs, opset=18, **attributes):
+    helper = onnx.helper
+    node = helper.make_node(op, inputs, outputs, **attributes)
+    infos = [helper.make_tensor_value_info(n, 1, [2, 3]) for n in inputs]
+    results = [helper.make_tensor_value_info(n, 1, ["n"]) for n in outputs]
+    graph = helper.make_graph([node], "g", infos, results)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def test_files_of_others():
+    x = rl.arange(6.0).reshape(2, 3)
+    older = exporter.load(made("ReduceMean", ["a.b"], ["out"], 13, axes=[1], keepdims=0))
+    assert rl.equal(older(x), x.mean(1))
+    with pytest.raises(NotImplementedError, match="DepthToSpace"):
+        exporter.load(made("DepthToSpace", ["x"], ["y"], blocksize=2))
+    with pytest.raises(NotImplementedError, match="older than 13"):
+        exporter.load(made("Relu", ["x"], ["y"], 11))
+    bad = made("Relu", ["x"], ["y"])
+    bad.graph.node[0].input[0] = "nothing"
+    with pytest.raises(ValueError, match="not valid"):
+        exporter.load(bad)
+    with pytest.raises(NotImplementedError, match="reverse"):
+        exporter.load(made_lstm())(rl.ones(1, 2, 3))
+
+
+def made_lstm():
+    helper = onnx.helper
+    weights = [rl.ones(1, 16, 3), rl.ones(1, 16, 4)]
+    protos = [helper.make_tensor(n, 1, list(w.shape), w.numpy().tobytes(), raw=True)
+              for n, w in zip("wr", weights, strict=True)]  # fmt: skip
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4, direction="reverse")
+    infos = [helper.make_tensor_value_info("x", 1, [1, 2, 3])]
+    results = [helper.make_tensor_value_info("y", 1, ["n"])]
+    graph = helper.make_graph([node], "g", infos, results, protos)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)

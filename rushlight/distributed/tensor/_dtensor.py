@@ -252,17 +252,17 @@ class DTensor(Tensor):
 
     # Python asks these of the object itself, and no rule sees them.
     @property
-    def T(self) -> DTensor:  # type: ignore[override]
+    def T(self) -> DTensor:
         """With its dims in the reverse order."""
         return self.permute(*reversed(range(self.dim())))  # type: ignore[return-value]
 
     @property
-    def mT(self) -> DTensor:  # type: ignore[override]
+    def mT(self) -> DTensor:
         """With its last two dims exchanged."""
         return self.transpose(-2, -1)  # type: ignore[return-value]
 
-    @property
-    def data(self) -> DTensor:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def data(self) -> DTensor:
         """The same data, outside of the graph."""
         return self.detach()
 

@@ -15,6 +15,12 @@ __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 _ANY = -1
 
 
+def _check(tensor, tag):
+    _check_tensor(tensor)
+    if not isinstance(tag, int) or tag < 0:
+        raise ValueError(f"a message's tag must be an integer that is not negative, got {tag!r}")
+
+
 def _check_tensor(tensor):
     if not isinstance(tensor, Tensor):
         raise TypeError(
@@ -24,7 +30,7 @@ def _check_tensor(tensor):
 
 
 def _send(what, tensor, dst, group, tag, group_dst, async_op):
-    _check_tensor(tensor)
+    _check(tensor, tag)
     peer = root_of(what, group, dst, group_dst)
     if not _is_outside(group) and peer == get_rank(group):
         raise ValueError(
@@ -35,7 +41,7 @@ def _send(what, tensor, dst, group, tag, group_dst, async_op):
 
 
 def _receive(what, tensor, src, group, tag, group_src, async_op):
-    _check_tensor(tensor)
+    _check(tensor, tag)
     if src is None and group_src is None:
         peer = _ANY
     else:

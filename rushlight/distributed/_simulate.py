@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from rushlight.distributed.rendezvous import DEFAULT_TIMEOUT
 __all__ = ["simulate"]
 
 _Result = TypeVar("_Result")
+_PATIENCE = 5.0  # seconds for ranks that compute, when the simulation is left
 
 
 class _Ranks:
@@ -93,7 +95,9 @@ def simulate(
             _world.become(None)
             numbers.leave()
 
-    threads = [threading.Thread(target=run, args=(r,), name=f"rank {r}") for r in range(n)]
+    threads = [
+        threading.Thread(target=run, args=(r,), name=f"rank {r}", daemon=True) for r in range(n)
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -101,8 +105,9 @@ def simulate(
             thread.join()
     except BaseException as error:  # Ctrl-C: the ranks' collectives end, and so do the ranks
         ranks.end(f"simulate was left by {type(error).__name__}")
+        deadline = time.monotonic() + _PATIENCE
         for thread in threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
         raise
     if ranks.errors:
         rank, error = ranks.first_error()

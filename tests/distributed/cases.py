@@ -178,6 +178,7 @@ def messages(rank, size):
     raises(ValueError, "isend", dist.P2POp, dist.send, rl.ones(1), after)
     raises(ValueError, "P2POp", dist.batch_isend_irecv, [1])
     raises(TypeError, "Tensor", dist.isend, [1.0], after)
+    raises(ValueError, "tag", dist.isend, rl.ones(1), after, tag=-1)
     dist.barrier()
 
 

@@ -192,6 +192,12 @@ def test_what_is_not_there_says_so():
 
             pickle.dumps(a)
         same(rl.linalg.inv(distribute_tensor(y, mesh, [Replicate()])).to_local(), rl.linalg.inv(y))
+        b = distribute_tensor(y, mesh, [Shard(0)])
+        assert b.T.placements == (Shard(1),) and b.data.placements == (Shard(0),)
+        same(b.T.full_tensor(), y.T)
+        same(a.mT.full_tensor(), x.mT)
+        b.data = b.data * 2
+        same(b.full_tensor(), 2 * y)
         assert "Shard" in repr(a) and a.numel() == x.numel() and len(a) == 4
 
     dist.simulate(2, program)

@@ -107,6 +107,7 @@ def _length_before(shape, placements, mesh, mesh_dim):
     return local_length(shape[p.dim], p.dim, mesh, tuple(placements[:mesh_dim]))
 
 
+_DATA: Any = Tensor.data
 _GRAD: Any = Tensor.grad  # the descriptor: what the engine fills
 
 
@@ -249,7 +250,27 @@ class DTensor(Tensor):
         with _C.DisableTorchFunctionSubclass():
             _GRAD.__set__(self, None if value is None else local_of(value))
 
-    # Python asks these of the object itself.
+    # Python asks these of the object itself, and no rule sees them.
+    @property
+    def T(self) -> DTensor:
+        """With its dims in the reverse order."""
+        return self.permute(*reversed(range(self.dim())))  # type: ignore[return-value]
+
+    @property
+    def mT(self) -> DTensor:
+        """With its last two dims exchanged."""
+        return self.transpose(-2, -1)  # type: ignore[return-value]
+
+    @property  # type: ignore[override]
+    def data(self) -> DTensor:
+        """The same data, outside of the graph."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        with _C.DisableTorchFunctionSubclass():
+            _DATA.__set__(self, local_of(value))
+
     def item(self) -> bool | int | float | complex:  # type: ignore[override]
         """The value of the whole tensor, which must have one."""
         return self.full_tensor().item()

@@ -36,7 +36,8 @@ def pointwise(func, name, args, kwargs):
             for t, p in zip(tensors, partial, strict=True)
             if p
         )
-        scaled = name in SCALING and sum(partial) == 1 and (partial[0] or name == "mul")
+        exact = not kwargs.get("rounding_mode")
+        scaled = name in SCALING and sum(partial) == 1 and (partial[0] or name == "mul") and exact
         linear = name in LINEAR or (name in ADDING and all(partial) and _only(tensors, args))
         if any(partial) and not (sums and (linear or scaled)):
             tensors = [moved(t, mesh_dim, Replicate()) if p else t

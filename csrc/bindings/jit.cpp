@@ -275,7 +275,7 @@ PyObject* save(PyObject*, PyObject* args) {
       return nullptr;
     const CodePointer code = held<CodePointer>(capsule, kCode);
     jit::Variables state;
-    std::unique_lock<std::recursive_mutex> still;
+    std::unique_lock<jit::ProgramMutex> still;
     if (attributes != Py_None) {
       still = at_rest(variables_in(attributes));
       state.attributes = variables_in(attributes).attributes;

@@ -58,7 +58,7 @@ PyObject* attribute(PyObject*, PyObject* args) {
     unsigned which;
     if (!PyArg_ParseTuple(args, "OOI|O", &code, &capsule, &which, &value)) return nullptr;
     jit::Variables& variables = variables_in(capsule);
-    std::unique_lock<std::recursive_mutex> still;
+    std::unique_lock<jit::ProgramMutex> still;
     if (code_in(code).has_containers) still = at_rest(variables);
     check(which < variables.attributes.size(), ErrorKind::Index, "attribute", "there is none");
     if (!value) return from_ivalue(variables.attributes[which]).release();

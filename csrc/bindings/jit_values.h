@@ -25,7 +25,7 @@ inline jit::Variables& variables_in(PyObject* capsule) {
 
 // No program changes lists among the attributes while it lives. A program may wait for the GIL, so
 // who waits for a program does not hold it.
-inline std::unique_lock<std::recursive_mutex> at_rest(const jit::Variables& variables) {
+inline std::unique_lock<jit::ProgramMutex> at_rest(const jit::Variables& variables) {
   const ReleaseGil waiting;
   return std::unique_lock(*variables.mutex);
 }

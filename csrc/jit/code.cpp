@@ -128,8 +128,8 @@ IValue Code::run(const std::string& method, Variables& variables,
         " parameters and buffers and ", attributes.size(), " attributes, got ",
         variables.state.size(), " and ", variables.attributes.size());
   if (const Function* f = function(method)) {
-    const auto alone = has_containers ? std::unique_lock(*variables.mutex)
-                                      : std::unique_lock<std::recursive_mutex>();
+    const auto alone =
+        has_containers ? std::unique_lock(*variables.mutex) : std::unique_lock<ProgramMutex>();
     return jit::run(*this, *f, variables, inputs);
   }
   return jit::run(graph(method), method, {variables.state, constants}, inputs);

@@ -24,13 +24,16 @@ struct StateAlias {
   uint32_t before;  // state dicts have it before this entry of the state
 };
 
+// Taken by whoever calls a program, before any mutex of the core, and without the GIL.
+using ProgramMutex = std::recursive_mutex;
+
 // What a program changes while it runs: parameters and buffers, and the attributes.
 struct Variables {
   std::vector<Tensor> state;
   std::vector<IValue> attributes;
   // Held while a program runs whose attributes are lists or dicts, which threads would share. A
   // signal's handler may run the program again on the same thread.
-  std::shared_ptr<std::recursive_mutex> mutex = std::make_shared<std::recursive_mutex>();
+  std::shared_ptr<ProgramMutex> mutex = std::make_shared<ProgramMutex>();
 };
 
 struct RUSH_API Code {

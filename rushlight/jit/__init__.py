@@ -61,7 +61,7 @@ __all__ = [
     "wait",
 ]
 
-_isinstance = isinstance
+_builtin_isinstance = isinstance
 _F = TypeVar("_F")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -93,15 +93,17 @@ def script(
     """
     if obj is None:
         return script
-    if _isinstance(obj, TopLevelTracedModule | ScriptFunction):
+    if _builtin_isinstance(obj, TopLevelTracedModule | ScriptFunction):
         return obj
-    if _isinstance(obj, Module):
+    if _builtin_isinstance(obj, Module):
         return script_module(obj)
-    if _isinstance(obj, type):
+    if _builtin_isinstance(obj, type):
         return obj
     if not callable(obj) or not hasattr(obj, "__code__"):
         raise TypeError(f"script: expected a function or a module, got {type(obj).__name__}")
-    example = example_inputs[0] if _isinstance(example_inputs, list) and example_inputs else None
+    example = (
+        example_inputs[0] if _builtin_isinstance(example_inputs, list) and example_inputs else None
+    )
     return script_function(obj, example)
 
 

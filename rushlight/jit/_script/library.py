@@ -406,10 +406,10 @@ def _interpolate(
     kind = _KINDS[mode]
     if antialias:
         kind = "smooth-cubic" if kind == "cubic" else "smooth-linear"
-    return _resample(input, sizes, scales, kind, bool(align_corners))
+    return _resized(input, sizes, scales, kind, bool(align_corners))
 
 
-def _resample(input: Tensor, sizes: List[int], scales: List[float], kind: str, align: bool):
+def _resized(input: Tensor, sizes: List[int], scales: List[float], kind: str, align: bool):
     was = input.dtype
     if not input.is_floating_point():
         if was != _C.uint8:
@@ -455,7 +455,7 @@ _FORWARDS = {
 _FUNCTIONS = {
     F.interpolate: _interpolate,
     transformer._is_causal: _is_causal,
-    vision._resample: _resample,
+    vision._resample: _resized,
 }
 
 

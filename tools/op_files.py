@@ -107,8 +107,7 @@ def tracked(root):
     """The repository's files; those that are new count, those that are gone do not."""
     command = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    names = (n for n in set(names) if not n.startswith(OVER_THE_OPS))
-    return sorted(n for n in names if (root / n).is_file())
+    return sorted(n for n in set(names) if (root / n).is_file())
 
 
 def is_written_by_a_tool(text):
@@ -160,7 +159,8 @@ def repository(root):
     found = {}
     for name in tracked(root):
         path = root / name
-        counts = name.split("/")[0] in FOLDERS or name in COMPLETE_TESTS
+        counts = name.split("/")[0] in FOLDERS and not name.startswith(OVER_THE_OPS)
+        counts = counts or name in COMPLETE_TESTS
         if not counts or path.suffix not in (*CPP, ".py"):
             continue
         text = path.read_text()

@@ -70,8 +70,8 @@ class CustomOpDef:
 
     def _no_fake(self, *args, **kwargs):
         raise RuntimeError(
-            f"There was no fake impl registered for {self!r}. This is necessary for meta tensors. "
-            f"Please use `{self._name}.register_fake` to add an fake impl."
+            f"{self._name}: meta tensors need to know the shape of its results; say it with "
+            "register_fake"
         )
 
     @property
@@ -153,9 +153,8 @@ def register_gradient(op: Any, backward: Callable, setup_context: Callable | Non
     """register_autograd for the operator's overload."""
     if any(a[3] for a in op.arguments):
         raise RuntimeError(
-            f"Cannot register autograd formula for non-functional operator {op.qualified} with "
-            f"schema {op.schema}. Please create a functional operator and register an autograd "
-            "formula for that."
+            f"register_autograd: {op.qualified} writes to its arguments ({op.schema}); only an "
+            "operator that returns new tensors can have a gradient"
         )
     op.set_kernel("Autograd", gradient_kernel(op, backward, setup_context), False)
 

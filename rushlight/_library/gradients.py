@@ -80,9 +80,8 @@ def gradient_kernel(
     def run_backward(ctx, *grads):
         if backward is None:
             raise RuntimeError(
-                f"Trying to backward through {op.qualified.replace('::', '.')}."
-                f"{op.overload or 'default'} but no autograd formula was registered. "
-                "Please use register_autograd to add one."
+                f"backward: {op.qualified.replace('::', '.')}.{op.overload or 'default'} has no "
+                "gradient; give it one with register_autograd"
             )
         call = ctx._call
         if any(lists):

@@ -37,7 +37,7 @@ _waiting: dict[str, list[Callable[[Any], None]]] = {}
 
 def fallthrough_kernel() -> NoReturn:
     """A mark for Library.impl: this key has no function, and the next one is asked."""
-    raise NotImplementedError("fallthrough_kernel() should never be called.")
+    raise NotImplementedError("fallthrough_kernel is a mark for Library.impl, not a function")
 
 
 def when_defined(qualname: str, act: Callable[[Any], None]) -> None:
@@ -129,9 +129,7 @@ class Library:
         """The function of an operator under a dispatch key: "CPU", "CUDA", "Meta", "Autograd",
         "CompositeExplicitAutograd", or by default "CompositeImplicitAutograd"."""
         if not callable(fn):
-            raise TypeError(
-                f"Input function is required to be a callable but found type {type(fn)}"
-            )
+            raise TypeError(f"Library.impl: expected a function, got a {type(fn).__name__}")
         if with_keyset:
             raise NotImplementedError("Library.impl: there are no key sets to hand over")
         name = name_of(op_name)

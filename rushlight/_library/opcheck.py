@@ -63,7 +63,7 @@ def _test_schema(op, args, kwargs, **tolerances):
     for name, value in given.items():
         for now, then in zip(_tensors(value), _tensors(before[name]), strict=True):
             if name not in written and not _same_bits(now, then):
-                raise RuntimeError(f"Argument {name} is not defined as mutable but was mutated")
+                raise RuntimeError(f"the operator wrote to {name}, which its schema does not say")
     named = {r.type.partition("(")[2].partition(")")[0].rstrip("!") for r in op._schema.returns}
     inputs = [
         (a.name, t)
@@ -76,10 +76,10 @@ def _test_schema(op, args, kwargs, **tolerances):
         for name, tensor in inputs:
             if _share(result, tensor):
                 raise RuntimeError(
-                    f"Argument {name} is not defined to alias output but was aliasing"
+                    f"a result shares memory with {name}, which its schema does not say"
                 )
         if any(_share(result, other) for other in results[:i]):
-            raise RuntimeError(f"Outputs {i} and another one alias each other unexpectedly")
+            raise RuntimeError(f"result {i} shares memory with one before it")
 
 
 def _test_autograd_registration(op, args, kwargs, **tolerances):
@@ -196,8 +196,7 @@ def opcheck(
     names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if not set(names) <= set(_TESTS):
         raise ValueError(
-            f"opcheck(op, ..., test_utils={names}), expected test_utils to be subset of "
-            f"{tuple(_TESTS)} but it was not"
+            f"opcheck: test_utils may name {', '.join(_TESTS)}; got {', '.join(map(str, names))}"
         )
     overload = _overload_of(op)
     results: dict[str, Any] = {}

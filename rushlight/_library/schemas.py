@@ -38,15 +38,15 @@ def infer_schema(
     signature = inspect.signature(prototype_function)
 
     def wrong(what: str) -> NoReturn:
-        raise ValueError(f"infer_schema(func): {what} Got func with signature {signature})")
+        raise ValueError(f"infer_schema: {what}; the function is {signature}")
 
     hints = _hints(prototype_function, wrong)
     mutated = mutates_args if isinstance(mutates_args, str) else set(mutates_args)
     if isinstance(mutated, str) and mutated != "unknown":
-        wrong("mutates_args must be a sequence of argument names, or 'unknown'.")
+        wrong("mutates_args must be names of arguments, or 'unknown'")
     missing = set() if isinstance(mutated, str) else mutated - set(signature.parameters)
     if missing:
-        wrong(f"{missing} in mutates_args were not found in the custom op's signature.")
+        wrong(f"mutates_args names {', '.join(sorted(missing))}, which the function does not take")
     parts: list[str] = []
     for index, (name, parameter) in enumerate(signature.parameters.items()):
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in parts:
@@ -55,25 +55,25 @@ def infer_schema(
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             inspect.Parameter.KEYWORD_ONLY,
         ):
-            wrong("We do not support positional-only args, varargs, or varkwargs.")
+            wrong(f"the argument {name} cannot be given by name")
         if parameter.annotation is inspect.Parameter.empty:
-            wrong(f"Parameter {name} must have a type annotation.")
+            wrong(f"the argument {name} has no annotation")
         kind = _type_text(hints[name])
         if kind is None:
             wrong(
-                f"Parameter {name} has unsupported type {hints[name]}. The valid types are: "
+                f"the argument {name} is annotated as {hints[name]}, which no schema has: "
                 "Tensor, int, float, bool, str, Number, dtype and device, Optional of these, and "
-                "Sequence or list of Tensor, Optional[Tensor], int, float and bool."
+                "Sequence or list of Tensor, Optional[Tensor], int, float and bool"
             )
         written = mutated == "unknown" or name in mutated
         if written and not kind.startswith("Tensor"):
             if mutated != "unknown":
-                wrong(f"Parameter {name} is in mutates_args but only Tensors can be mutated.")
+                wrong(f"mutates_args names {name}, which is no tensor")
         elif written:
             kind = kind.replace("Tensor", f"Tensor(a{index}!)", 1)
         parts.append(f"{kind} {name}{_default_text(name, parameter, wrong)}")
     if signature.return_annotation is inspect.Signature.empty:
-        wrong("No return type annotation was provided. Please add one.")
+        wrong("what it returns has no annotation")
     result = _results_text(hints.get("return"), wrong)
     return f"{op_name or ''}({', '.join(parts)}) -> {result}"
 
@@ -120,7 +120,7 @@ def _default_text(name, parameter, wrong):
     if default is None:
         return "=None"
     if not isinstance(default, _DEFAULTS):
-        wrong(f"Parameter {name} has an unsupported default value type {type(default)}.")
+        wrong(f"the default of {name} is a {type(default).__name__}, which no schema has")
     if isinstance(default, (str, _C.device)):
         return f'="{default}"'
     if isinstance(default, _C.dtype):

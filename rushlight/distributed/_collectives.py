@@ -71,12 +71,12 @@ def root_of(
 ) -> int:
     """The rank in the group that a call names in either way; outside of the group any number."""
     if rank is not None and group_rank is not None:
-        raise ValueError(f"{what}: Can't specify both group_rank and global_rank")
+        raise ValueError(f"{what}: name the rank either in the world or in the group, not both")
     if _is_outside(group):
         return 0
     if rank is None and group_rank is None:
         if default is None:
-            raise ValueError(f"{what}: Must specify global_rank or group_rank")
+            raise ValueError(f"{what}: name a rank, in the world or in the group")
         rank = default
     member = world.member(group, what)
     if group_rank is None:

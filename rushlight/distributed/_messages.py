@@ -123,7 +123,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     if not p2p_op_list:
         raise ValueError("batch_isend_irecv: the list is empty")
     if any(p.group is not p2p_op_list[0].group for p in p2p_op_list):
-        raise ValueError("All ops need to use the same group.")
+        raise ValueError("batch_isend_irecv: all operations must be of one group")
     works = []
     for p in p2p_op_list:
         side = {"group_dst" if p.op is isend else "group_src": p.group_peer}

@@ -124,9 +124,7 @@ def scatter_object_list(
     if _is_outside(group):
         return
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise ValueError(
-            "Expected argument scatter_object_output_list to be a list of size at least 1."
-        )
+        raise ValueError("scatter_object_list: the list for the result needs room for one object")
     root = root_of("scatter_object_list", group, src, group_src, default=0)
     size = get_world_size(group)
     here = get_rank(group) == root

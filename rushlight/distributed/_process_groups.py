@@ -171,11 +171,11 @@ def init_process_group(
             )
         return
     if is_initialized():
-        raise ValueError("trying to initialize the default process group twice!")
+        raise ValueError("init_process_group: the default group is there already")
     name = _checked_backend(backend)
     timeout = _checked_timeout(timeout)
     if store is not None and init_method is not None:
-        raise ValueError("init_process_group: Cannot specify both init_method and store.")
+        raise ValueError("init_process_group: give an init_method or a store, not both")
     if store is not None:
         if world_size <= 0 or rank < 0:
             raise ValueError("init_process_group: with a store, rank and world_size are needed")
@@ -255,7 +255,7 @@ def new_subgroups_by_enumeration(
     """A group per list of ranks, which share none: the one this process belongs to (None where it
     belongs to none), and all of them."""
     if not ranks_per_subgroup_list:
-        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+        raise ValueError("new_subgroups_by_enumeration: there are no ranks in the list")
     seen: set[int] = set()
     for ranks in ranks_per_subgroup_list:
         if seen & set(ranks):
@@ -294,12 +294,12 @@ def split_group(
     process, or None where it is in none."""
     member = world.member(parent_pg, "split_group")
     if not split_ranks:
-        raise ValueError("split_ranks cannot be None or empty")
+        raise ValueError("split_group: split_ranks names no ranks")
     for part in split_ranks:
         if not part:
-            raise ValueError("the split group cannot be empty")
+            raise ValueError("split_group: a part has no ranks")
         if len(set(part)) != len(part):
-            raise ValueError("the split group cannot have duplicate ranks")
+            raise ValueError(f"split_group: a rank is twice in {part}")
         if min(part) < 0 or max(part) >= len(member.ranks):
             raise ValueError(f"split_group: ranks {part} are not all in {member.group}")
     mine = [part for part in split_ranks if member.group.rank() in part]
@@ -351,7 +351,7 @@ def get_default_backend_for_device(device: Any) -> str:
     """The backend that tensors on a device use: "cpu" has "gloo"."""
     kind = str(getattr(device, "type", device)).partition(":")[0]
     if kind not in Backend.default_device_backend_map:
-        raise ValueError(f"Default backend not registered for device : {device}")
+        raise ValueError(f"get_default_backend_for_device: no backend serves {device}")
     return Backend.default_device_backend_map[kind]
 
 

@@ -363,7 +363,7 @@ class _Writer:
         """Where in the program the Node comes from, when that changes."""
         place = _place(node.stack_trace)
         if place is None:
-            place = "# No stacktrace found for following nodes"
+            place = "# from no known line"
         if place != self.last_comment:
             self.last_comment = place
             self.line(f"\n{place}")

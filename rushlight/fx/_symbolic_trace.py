@@ -131,7 +131,7 @@ class Tracer(TracerBase):
         for name, found in self.root.named_modules():
             if found is mod:
                 return name
-        raise NameError("module is not installed as a submodule")
+        raise NameError("the module is not a part of the traced one")
 
     def call_module(
         self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -309,7 +309,9 @@ class Tracer(TracerBase):
         args: list[Any] = []
         if is_module:
             if not names:
-                raise RuntimeError("``self`` argument cannot be part of *args expansion!")
+                raise RuntimeError(
+                    "a forward that takes *args only has no name for the module itself"
+                )
             args.append(self.root)
             names = names[1:]
         if isinstance(concrete_args, tuple):
@@ -383,18 +385,17 @@ class Tracer(TracerBase):
             from rushlight._functions.checks import _assert
 
             if leaf is None:
-                text = f"{name} has been specialized to have value None but got another value"
+                text = f"{name} was fixed to None when this was traced"
                 self.create_proxy("call_function", _assert_is_none, (made, text), {})
             elif isinstance(leaf, (bool, int, float)):
-                text = f"{name} has been specialized to have value {leaf} but got another value"
+                text = f"{name} was fixed to {leaf} when this was traced"
                 self.create_proxy("call_function", _assert, (operator.eq(made, leaf), text), {})
             elif isinstance(leaf, type(None)) or not isinstance(leaf, (str, Tensor)):
                 import warnings
 
                 warnings.warn(
-                    f"Was not able to add assertion to guarantee correct input {name} to "
-                    "specialized function. It is up to the user to make sure that your inputs "
-                    "match the inputs you specialized the function with.",
+                    f"{name} is fixed to what concrete_args gave; calls with another value are not "
+                    "noticed",
                     stacklevel=3,
                 )
             return leaf
@@ -465,13 +466,11 @@ def wrap(fn_or_name: _T) -> _T:
     name (``fx.wrap("len")``), or use it as a decorator there.
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError(
-            "Unsupported type for global function! Must be either a callable or string name"
-        )
+        raise RuntimeError("wrap: expected a function or its name")
     name: str = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__  # type: ignore
     frame = sys._getframe(1)
     if frame.f_code.co_name != "<module>":
-        raise NotImplementedError("wrap must be called at the top level of a module")
+        raise NotImplementedError("wrap: call it at the top of a module, not inside a function")
     if frame.f_code.co_filename.startswith("<eval_with_key>"):
         # A GraphModule's code: it says so itself, and no table keeps it alive.
         frame.f_globals.setdefault("__fx_wrapped__", []).append(name)

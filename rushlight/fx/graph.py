@@ -28,7 +28,9 @@ class _node_list:
 
     def __init__(self, graph: Graph, direction: str = "_next") -> None:
         if direction not in ("_next", "_prev"):
-            raise AssertionError(f"direction must be '_next' or '_prev', got {direction!r}")
+            raise AssertionError(
+                f"a list of nodes goes to '_next' or to '_prev', not to {direction!r}"
+            )
         self.graph, self.direction = graph, direction
 
     def __len__(self) -> int:
@@ -114,7 +116,7 @@ class Graph:
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """The Nodes of a kind and, for calls of functions, of a target."""
         if op == "call_function" and target is None:
-            raise AssertionError("target must not be None for call_function op")
+            raise AssertionError("find_nodes: name the function to look for")
         return [
             node
             for node in self.nodes

@@ -217,8 +217,7 @@ class GraphModule(Module):
                 if node.op in ("get_attr", "call_module"):
                     if node.target not in root:
                         raise RuntimeError(
-                            f"Node {node} referenced target {node.target} but that target was not "
-                            "provided in ``root``!"
+                            f"GraphModule: root has no '{node.target}', which the node {node} names"
                         )
                     targets.append(node.target)
             for target in sorted(targets, key=lambda name: name.count(".")):
@@ -245,7 +244,9 @@ class GraphModule(Module):
     @graph.setter
     def graph(self, g: Graph) -> None:
         if not isinstance(g, Graph):
-            raise AssertionError(f"Expected a Graph instance, but got {type(g)}")
+            raise AssertionError(
+                f"GraphModule: the graph must be a Graph, got a {type(g).__name__}"
+            )
         self.__dict__["_graph"] = g
         g.owning_module = self
         self.recompile()
@@ -436,7 +437,7 @@ class GraphModule(Module):
 
     def __str__(self) -> str:
         original = super().__str__()
-        note = "# To see more debug info, please use `graph_module.print_readable()`"
+        note = "# print_readable() shows where each line comes from"
         return "\n".join([original, self._code, note])
 
     # ---- those who want to know of changes

@@ -20,11 +20,8 @@ def _refusing(*names: str) -> Callable[[_C], _C]:
 
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
-            f"'{type(self).__name__}' object does not support mutation. If you are attempting to "
-            "modify the kwargs or args of a Node object, instead create a new copy of it and "
-            "assign the copy to the node:\n\n"
-            "    new_args = ...  # copy and mutate args\n"
-            "    node.args = new_args"
+            f"{type(self).__name__}: the arguments of a node are not changed in place; change a "
+            "copy and assign it: node.args = tuple(changed)"
         )
 
     def decorate(cls: _C) -> _C:

@@ -113,9 +113,7 @@ class Interpreter:
             return value
         if args:
             return args[0]
-        raise RuntimeError(
-            f"Expected positional argument for parameter {target}, but one was not passed in!"
-        )
+        raise RuntimeError(f"Interpreter: the argument {target} is missing")
 
     def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """An attribute of the module."""
@@ -170,8 +168,8 @@ class Interpreter:
         def load(used: Node) -> Any:
             if used not in self.env:
                 raise RuntimeError(
-                    f"Node {n} referenced nonexistent value {used}! Run Graph.lint() to diagnose "
-                    "such issues"
+                    f"Interpreter: {n} uses {used}, which was not computed before it; Graph.lint() "
+                    "says more"
                 )
             return self.env[used]
 

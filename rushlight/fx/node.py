@@ -236,7 +236,9 @@ class Node:
     def insert_arg(self, idx: int, arg: Argument) -> None:
         """Puts a positional argument before the idx-th."""
         if not 0 <= idx <= len(self.args):
-            raise AssertionError("insert_args index must be between 0 and len(self.args)")
+            raise AssertionError(
+                f"insert_arg: there is no place {idx} among {len(self.args)} arguments"
+            )
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
     def update_kwarg(self, key: str, arg: Argument) -> None:
@@ -267,8 +269,8 @@ class Node:
         if propagate_meta:
             if replace_with.meta:
                 raise AssertionError(
-                    "Called node.replace_all_uses_with(replace_with, propagate_meta=True), but "
-                    "replace_with already has .meta keys"
+                    f"replace_all_uses_with: {replace_with} has a meta of its own, which "
+                    "propagate_meta would write over"
                 )
             replace_with.meta.update(self.meta)
         changed = [user for user in self.users if delete_user_cb is None or delete_user_cb(user)]
@@ -299,7 +301,9 @@ class Node:
             return self._writes()
         if self.op == "call_module":
             if self.graph.owning_module is None:
-                raise AssertionError("self.graph.owning_module not set for purity check")
+                raise AssertionError(
+                    "is_impure: the graph belongs to no module, so that its modules are not known"
+                )
             module = self.graph.owning_module.get_submodule(self.target)
             return bool(getattr(module, "_is_impure", False))
         return False

@@ -149,9 +149,7 @@ class TracerBase:
 
     def _dict_item(self, key: Any, value: Any) -> tuple[Any, Argument]:
         if _contains_proxy(key):
-            raise RuntimeError(
-                f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {key}"
-            )
+            raise RuntimeError(f"a dict among the arguments has the traced value {key} as a key")
         return key, self.create_arg(value)
 
     def to_bool(self, obj: Proxy) -> bool:
@@ -252,8 +250,8 @@ class Proxy:
 
     def __len__(self) -> NoReturn:
         raise RuntimeError(
-            "'len' is not supported in symbolic tracing by default. If you want this call to be "
-            "recorded, please call torch.fx.wrap('len') at module scope"
+            "len() of a traced value is not known; fx.wrap('len') at the top of the module records "
+            "the call"
         )
 
     @classmethod

@@ -150,9 +150,8 @@ def _replace_attributes(gm: GraphModule, replacement: Module) -> None:
             continue
         if not _has_attr(replacement, node.target):
             raise RuntimeError(
-                'Attempted to create a "call_module" or "get_attr" Node during subgraph rewriting '
-                f"with target {node.target}, but the referenced attribute does not exist in the "
-                "replacement GraphModule"
+                f"replace_pattern: the replacement names '{node.target}', which neither it nor the "
+                "module has"
             )
         _assign_attr(copy.deepcopy(_get_attr(replacement, node.target)), gm, node.target)
     gm.graph.lint()

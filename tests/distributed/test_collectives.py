@@ -246,7 +246,7 @@ def test_a_group_of_one_needs_no_engine():
         try:
             dist.init_process_group("gloo")
         except ValueError as e:
-            assert "twice" in str(e)
+            assert "there already" in str(e)
         dist.destroy_process_group()
         assert "libmpi" not in open("/proc/self/maps").read()
         """)
@@ -261,7 +261,7 @@ def test_start_errors(monkeypatch):
         dist.init_process_group("nccl")
     with pytest.raises(ValueError, match="unknown backend"):
         dist.init_process_group("carrier pigeon")
-    with pytest.raises(ValueError, match="both init_method and store"):
+    with pytest.raises(ValueError, match="an init_method or a store"):
         dist.init_process_group("gloo", "env://", store=dist.HashStore())
     with pytest.raises(ValueError, match="needs rank"):
         dist.init_process_group("gloo", "tcp://127.0.0.1:1234", world_size=2)

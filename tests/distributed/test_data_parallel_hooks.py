@@ -79,7 +79,7 @@ def test_hooks_average(name):
         for _ in range(4):
             model.zero_grad()
             model(seeded(rank, 4, 5)).square().sum().backward()
-        with pytest.raises(RuntimeError, match="only be called once"):
+        with pytest.raises(RuntimeError, match="there is a hook already"):
             model.register_comm_hook(None, default_hooks.noop_hook)
         return gradients(model)
 
@@ -106,7 +106,7 @@ def test_what_a_hook_sees():
         assert [i for i, _, _ in seen] == list(range(len(seen))) and len(seen) > 1
         assert [last for _, last, _ in seen] == [False] * (len(seen) - 1) + [True]
         assert sum(n for _, _, n in seen) == sum(p.numel() for p in model.parameters())
-        with pytest.raises(TypeError, match="callable"):
+        with pytest.raises(TypeError, match="must be a function"):
             model.register_comm_hook(None, 3)
 
     dist.simulate(2, program)
@@ -152,11 +152,11 @@ def test_join_with_unequal_batches(by_all):
 def test_join_that_throws():
     def program(rank):
         model = DDP(small_model(2, 1))
-        text = "exhausted all inputs" if rank == 0 else "Throwing across all ranks"
+        text = "rank 0 has no inputs left" if rank == 0 else "a rank has no inputs left"
         with pytest.raises(RuntimeError, match=text), model.join(throw_on_early_termination=True):
             for _ in range(rank + 1):
                 model(rl.ones(1, 2)).sum().backward()
-        with pytest.raises(ValueError, match="at least one"):
+        with pytest.raises(ValueError, match="nothing to join"):
             Join([])
         dist.barrier()
 
@@ -239,7 +239,7 @@ def test_zero_redundancy_steps_as_one_optimizer(optimizer_class, options):
             model, lambda g: ZeroRedundancyOptimizer(g, optimizer_class, **options)
         )
         train(model, optimizer, scheduler, 0, 3)
-        with pytest.raises(RuntimeError, match="not been consolidated"):
+        with pytest.raises(RuntimeError, match="its own part of the state"):
             optimizer.state_dict()
         optimizer.consolidate_state_dict(to=1)
         saved = [optimizer.state_dict() if rank == 1 else None]

@@ -67,9 +67,9 @@ def test_users_follow_arguments():
 def test_arguments_do_not_change_by_themselves():
     _graph, x, a, b = small()
     b.args = ([a, x], {"k": 1})
-    with pytest.raises(TypeError, match="create a new copy"):
+    with pytest.raises(TypeError, match="not changed in place"):
         b.args[0].append(x)
-    with pytest.raises(TypeError, match="create a new copy"):
+    with pytest.raises(TypeError, match="not changed in place"):
         b.args[1]["k"] = 2
     assert pickle.loads(pickle.dumps(immutable_list([1]))) == [1]
     assert pickle.loads(pickle.dumps(immutable_dict({"k": 1}))) == {"k": 1}
@@ -173,7 +173,7 @@ def test_bad_nodes_are_refused():
         graph.call_function("relu")
     with pytest.raises(ValueError, match="str is expected"):
         graph.create_node("call_method", rl.relu)
-    with pytest.raises(AssertionError, match="target must not be None"):
+    with pytest.raises(AssertionError, match="name the function"):
         graph.find_nodes(op="call_function")
     with pytest.raises(StopIteration):
         graph.output_node()
@@ -274,7 +274,7 @@ def test_graph_setter():
     module = fx.symbolic_trace(Model())
     module.graph = small()[0]
     assert rl.equal(module(X), X + X) and module.graph.owning_module is module
-    with pytest.raises(AssertionError, match="Graph instance"):
+    with pytest.raises(AssertionError, match="must be a Graph"):
         module.graph = 3
 
 
@@ -285,7 +285,7 @@ def test_root_may_be_a_dict():
     graph.output(graph.call_function(operator.mul, (y, graph.get_attr("w"))))
     module = fx.GraphModule({"a.b": nn.ReLU(), "w": rl.ones(3) * 2}, graph)
     assert rl.equal(module(X), X * 2) and "w" in dict(module.named_buffers())
-    with pytest.raises(RuntimeError, match="not provided"):
+    with pytest.raises(RuntimeError, match="root has no"):
         fx.GraphModule({}, graph)
     with pytest.raises(RuntimeError, match="Unsupported type"):
         fx.GraphModule(3, graph)

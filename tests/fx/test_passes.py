@@ -60,7 +60,7 @@ def test_interpreter_inputs():
     module = fx.symbolic_trace(lambda x, y=2, *rest: (x * y, rest))
     run = fx.Interpreter(module).run
     assert rl.equal(run(X)[0], X * 2) and list(run(X, 3, 4, 5)[1]) == [4, 5]
-    with pytest.raises(RuntimeError, match="(?s)parameter x.*While executing %x"):
+    with pytest.raises(RuntimeError, match="(?s)argument x is missing.*While executing %x"):
         run()
     x = module.graph.find_nodes(op="placeholder")[0]
     assert rl.equal(run(3, initial_env={x: X})[0], X * 3)
@@ -201,10 +201,10 @@ def test_replacements_bring_modules():
 
 
 def test_matcher_refuses_dead_code():
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(ValueError, match="has no nodes"):
         SubgraphMatcher(fx.Graph())
     graph = fx.symbolic_trace(lambda x: (x + 1, x)[1]).graph
-    with pytest.raises(AssertionError, match="dead code"):
+    with pytest.raises(AssertionError, match="nothing in the pattern uses"):
         SubgraphMatcher(graph)
 
 
@@ -287,7 +287,7 @@ def test_split_with_several_outputs_and_cycles():
     assert [rl.equal(a, b) for a, b in zip(parts(X), program(X), strict=True)] == [True, True]
     part = {"add": 0, "add_1": 1, "mul": 0}
     traced = fx.symbolic_trace(lambda x: ((x + 1) + 2) * 3)
-    with pytest.raises(RuntimeError, match="cycle"):
+    with pytest.raises(RuntimeError, match="wait for each other"):
         split_module(traced, nn.Module(), lambda n: part[n.name])
 
 

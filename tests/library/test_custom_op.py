@@ -69,9 +69,9 @@ def test_without_a_formula():
         y.requires_grad
         and type(y.grad_fn).__name__ == "GeneratedBackwardFor_tests_bare_defaultBackward"
     )
-    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+    with pytest.raises(RuntimeError, match="has no gradient"):
         y.sum().backward()
-    with pytest.raises(RuntimeError, match="no fake impl"):
+    with pytest.raises(RuntimeError, match="register_fake"):
         bare(x.detach().to("meta"))
     bare.register_autograd(lambda ctx, g: 7 * g)
     bare(x).sum().backward()
@@ -155,7 +155,7 @@ def test_writing_to_arguments():
         add_one(w, rl.ones(3))
     with rl.no_grad():
         add_one(w, rl.ones(3))
-    with pytest.raises(RuntimeError, match="non-functional"):
+    with pytest.raises(RuntimeError, match="writes to its arguments"):
         add_one.register_autograd(lambda ctx, g: g)
     # Each sample of vmap has its own x, or the call is refused.
     batch = rl.zeros(2, 3)

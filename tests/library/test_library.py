@@ -141,7 +141,7 @@ def test_keys(lib):
         Library("aten", "IMPL").impl("add", lambda x: x, "CPU")
     with pytest.raises(RuntimeError, match="namespace"):
         lib.impl("other::f", lambda x: x, "CPU")
-    with pytest.raises(TypeError, match="callable"):
+    with pytest.raises(TypeError, match="expected a function"):
         lib.impl("f", 3, "CPU")
 
 
@@ -264,14 +264,14 @@ def test_infer_schema():
     def unknown(x: "Nothing") -> Tensor: ...  # noqa: F821
 
     for function, mutates, text in [
-        (untyped, (), "Parameter x must have a type annotation"),
-        (no_return, (), "No return type annotation"),
-        (variable, (), "varargs"),
-        (odd, (), "unsupported type <class 'object'>"),
+        (untyped, (), "the argument x has no annotation"),
+        (no_return, (), "what it returns has no annotation"),
+        (variable, (), "cannot be given by name"),
+        (odd, (), "annotated as <class 'object'>"),
         (odd_result, (), "Return has unsupported type"),
-        (odd_default, (), "unsupported default value type"),
-        (none, {"z"}, "not found in the custom op's signature"),
-        (number, {"n"}, "only Tensors can be mutated"),
+        (odd_default, (), "the default of"),
+        (none, {"z"}, "names z, which the function does not take"),
+        (number, {"n"}, "names n, which is no tensor"),
         (none, "x", "mutates_args must be"),
         (unknown, (), "Nothing"),
     ]:
@@ -324,15 +324,13 @@ def test_opcheck_finds():
 
     one = rl.ones(2)
     op = custom_op("tests_check::writes", writes, mutates_args=(), schema="(Tensor x) -> Tensor")
-    with pytest.raises(
-        library._OpCheckError, match="test_schema failed .* x is not defined as mutable"
-    ):
+    with pytest.raises(library._OpCheckError, match="test_schema failed .* wrote to x"):
         opcheck(op, (one,))
     assert one.tolist() == [1.0, 1.0]
     op = custom_op(
         "tests_check::bad_fake", lambda x: x.clone(), mutates_args=(), schema="(Tensor x) -> Tensor"
     )
-    with pytest.raises(library._OpCheckError, match="no fake impl"):
+    with pytest.raises(library._OpCheckError, match="register_fake"):
         opcheck(op, (one,))
     op.register_fake(shape)
     with pytest.raises(library._OpCheckError, match="fake's shape"):
@@ -342,7 +340,7 @@ def test_opcheck_finds():
     with library._scoped_library("tests_check2", "DEF") as lib:
         lib.define("f(Tensor x) -> Tensor")
         lib.impl("f", lambda x: x, "CPU")
-        with pytest.raises(library._OpCheckError, match="alias"):
+        with pytest.raises(library._OpCheckError, match="shares memory"):
             opcheck(rl.ops.tests_check2.f, (one,))
         lib.impl("f", lambda x: x * 2, "CPU")
         with pytest.raises(library._OpCheckError, match="test_autograd_registration"):
@@ -353,7 +351,7 @@ def test_opcheck_finds():
     random.register_fake(lambda x: rl.empty(3, device="meta"))
     with pytest.raises(library._OpCheckError, match="test_aot_dispatch_dynamic"):
         opcheck(random, (rl.ones(1),))
-    with pytest.raises(ValueError, match="subset"):
+    with pytest.raises(ValueError, match="test_utils may name"):
         opcheck(op, (one,), test_utils="other")
     with pytest.raises(ValueError, match="Expected op"):
         opcheck(rl.sin, (one,))

@@ -69,14 +69,14 @@ class Join:
         **kwargs: Any,
     ) -> None:
         if not joinables:
-            raise ValueError("The join context manager requires at least one joinable")
+            raise ValueError("Join: there is nothing to join")
         for joinable in joinables:
             if not isinstance(getattr(joinable, "_join_config", None), _JoinConfig):
                 raise TypeError(
                     f"Join: {joinable!r} is not a Joinable, or did not call its __init__"
                 )
         if any(j.join_process_group is not joinables[0].join_process_group for j in joinables):
-            raise ValueError("Using join context manager with multiple process groups")
+            raise ValueError("Join: all must be of one process group")
         self._joinables = joinables
         self._enable = enable
         self._throws = throw_on_early_termination
@@ -103,7 +103,7 @@ class Join:
         while _count(self._group, 0) > 0:
             if self._throws:
                 _count(self._group, 1)
-                raise RuntimeError(f"Rank {dist.get_rank(self._group)} exhausted all inputs.")
+                raise RuntimeError(f"Join: rank {dist.get_rank(self._group)} has no inputs left")
             if steps == _STEPS_THAT_WARN:
                 warnings.warn(
                     f"Join: rank {dist.get_rank(self._group)} has been without inputs for "
@@ -128,7 +128,7 @@ class Join:
             someone_left = joinable._joined_active < dist.get_world_size(group)
             if someone_left and _count(group, 0) > 0:
                 raise RuntimeError(
-                    "Detected at least one rank that exhausted inputs. Throwing across all ranks."
+                    "Join: a rank has no inputs left, and throw_on_early_termination is set"
                 )
 
 

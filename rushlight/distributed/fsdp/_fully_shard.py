@@ -69,7 +69,7 @@ class FSDPModule:
 def _mesh_of(mesh: DeviceMesh | None) -> DeviceMesh:
     made = DeviceMesh("cpu", list(range(dist.get_world_size()))) if mesh is None else mesh
     if made.ndim > 2:
-        raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {made}")
+        raise ValueError(f"fully_shard: the mesh must have one or two dims, got {made}")
     return made
 
 
@@ -77,8 +77,7 @@ def _check_dims(module: Module) -> None:
     for name, p in module.named_parameters():
         if p.dim() == 0:
             raise ValueError(
-                f"fully_shard doesn't support scalar parameters. Change {name} to a 1D tensor with "
-                "numel equal to 1."
+                f"fully_shard: the parameter {name} has no dim to cut; give it the shape [1]"
             )
 
 

@@ -122,9 +122,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         """The state of all parameters, as the optimiser in one process would give it."""
         if self._consolidated is None:
             raise RuntimeError(
-                "Optimizer state has not been consolidated on this rank. Please call "
-                "`consolidate_state_dict(to=...)` on all ranks beforehand if you meant to save the "
-                f"global state. This is rank {self._rank}"
+                f"ZeroRedundancyOptimizer: rank {self._rank} has its own part of the state only; "
+                "call consolidate_state_dict(to=...) on all ranks first"
             )
         whole = super().state_dict()
         whole["state"] = {}

@@ -190,7 +190,7 @@ class DTensor(Tensor):
         if device_mesh is not None and device_mesh != self._mesh:
             raise NotImplementedError("DTensor.redistribute: to another mesh is not there")
         if placements is None:
-            raise RuntimeError("placements is needed for redistribute!")
+            raise RuntimeError("DTensor.redistribute: placements are missing")
         kept = checked_placements("DTensor.redistribute", placements, self._mesh, self.dim())
         for old, new in zip(self._placements, kept, strict=True):
             if isinstance(new, Partial) and new != old:
@@ -325,8 +325,7 @@ def distribute_tensor(
         return tensor if placements is None else tensor.redistribute(mesh, placements)
     if not tensor.is_leaf:
         raise RuntimeError(
-            "`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf "
-            "tensor!"
+            "distribute_tensor: the tensor was computed from others; detach it first"
         )
     kept = checked_placements("distribute_tensor", placements, mesh, tensor.dim())
     with rushlight.no_grad():

@@ -32,8 +32,7 @@ class FxGraphDrawer:
             pydot = importlib.import_module("pydot")
         except ImportError:
             raise RuntimeError(
-                "FXGraphDrawer requires the pydot package to be installed. Please install pydot "
-                "through your favorite Python package manager."
+                "FxGraphDrawer: needs the package pydot, which is not installed"
             ) from None
         self._pydot: Any = pydot
         self._name, self._ignore_getattr = name, ignore_getattr

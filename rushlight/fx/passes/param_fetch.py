@@ -47,8 +47,8 @@ def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
     version, names, matching = module_fetch_book[type(mod)]
     if version < mod._version:
         warnings.warn(
-            f"Fetcher version {version} try to fetch {found['name']} version {mod._version}, "
-            "please upgrade the module_fetch_book",
+            f"{found['name']} has version {mod._version}, the list of its attributes is for "
+            f"version {version}",
             stacklevel=2,
         )
     return found | {name: getattr(mod, matching(name, mod._version)) for name in names}

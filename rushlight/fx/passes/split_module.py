@@ -95,7 +95,7 @@ def _sorted(partitions: dict[str, Partition]) -> list[Partition]:
     while waiting:
         ready = [p for p in waiting.values() if not any(d in waiting for d in p.dependencies)]
         if not ready:
-            raise RuntimeError("cycle exists between partitions!")
+            raise RuntimeError("the parts wait for each other")
         order.append(ready[0])
         del waiting[ready[0].name]
     return order

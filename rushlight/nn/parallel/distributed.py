@@ -242,11 +242,9 @@ class DistributedDataParallel(Module, Joinable):
         a Future of the averages. Once, and before the first step."""
         self._needs_plain_sums("communication hooks")
         if not callable(hook):
-            raise TypeError("Communication hook must be callable.")
+            raise TypeError("register_comm_hook: the hook must be a function")
         if self._reducer._comm_hook is not None:
-            raise RuntimeError(
-                "register_comm_hook or register_builtin_comm_hook can only be called once."
-            )
+            raise RuntimeError("register_comm_hook: there is a hook already")
         self._reducer.use_hook(lambda bucket: hook(state, bucket))
 
     def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:

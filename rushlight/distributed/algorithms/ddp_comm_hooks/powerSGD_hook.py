@@ -42,9 +42,8 @@ class PowerSGDState:
             )
         if (use_error_feedback or warm_start) and start_powerSGD_iter <= 1:
             raise ValueError(
-                "Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is "
-                "enabled, because PowerSGD can only be applied after the first two iterations in "
-                "DDP."
+                "PowerSGDState: with use_error_feedback or warm_start, start_powerSGD_iter is at "
+                "least 2: buckets are arranged anew after the first step"
             )
         self.process_group = process_group
         self.matrix_approximation_rank = matrix_approximation_rank

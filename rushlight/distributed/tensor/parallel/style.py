@@ -162,10 +162,10 @@ class PrepareModuleInput(ParallelStyle):
         self.use_local_output = use_local_output
         if self.input_layouts is not None:
             if self.desired_input_layouts is None:
-                raise AssertionError("desired module inputs should not be None!")
+                raise AssertionError("PrepareModuleInput: desired_input_layouts are missing")
             if len(self.input_layouts) != len(self.desired_input_layouts):
                 raise AssertionError(
-                    "input_layouts and desired_input_layouts should have same length!"
+                    "PrepareModuleInput: there are as many desired_input_layouts as input_layouts"
                 )
 
     def _one(self, value: Any, layout: Any, desired: Any, mesh: DeviceMesh) -> Any:
@@ -177,7 +177,9 @@ class PrepareModuleInput(ParallelStyle):
         def before(m: Any, args: Any, kwargs: Any) -> Any:
             if self.input_layouts is not None:
                 if len(args) != len(self.input_layouts):
-                    raise ValueError("module inputs and input_layouts should have same length!")
+                    raise ValueError(
+                        "PrepareModuleInput: the module was given another number of inputs"
+                    )
                 assert self.desired_input_layouts is not None
                 args = tuple(
                     self._one(a, layout, desired, device_mesh)
@@ -206,7 +208,7 @@ class PrepareModuleOutput(ParallelStyle):
         self.use_local_output = use_local_output
         if len(self.output_layouts) != len(self.desired_output_layouts):
             raise AssertionError(
-                "output_layouts and desired_output_layouts should have same length!"
+                "PrepareModuleOutput: there are as many desired_output_layouts as output_layouts"
             )
 
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
@@ -214,7 +216,7 @@ class PrepareModuleOutput(ParallelStyle):
             several = isinstance(outputs, (tuple, list))
             listed = outputs if several else (outputs,)
             if len(listed) != len(self.output_layouts):
-                raise ValueError("module outputs and output_layouts should have same length!")
+                raise ValueError("PrepareModuleOutput: the module gave another number of outputs")
             moved = []
             for value, layout, desired in zip(
                 listed, self.output_layouts, self.desired_output_layouts, strict=True
@@ -291,8 +293,8 @@ def parallelize_module(
         return parallelize_plan._apply(module, mesh)
     if not isinstance(parallelize_plan, dict):
         raise TypeError(
-            "Expect Union[ParallelStyle, Dict[str, ParallelStyle]] for parallelize_plan, "
-            f"{type(parallelize_plan)} found!"
+            "parallelize_module: the plan is a style or a dict of paths and styles, got a "
+            f"{type(parallelize_plan).__name__}"
         )
     for path, style in parallelize_plan.items():
         if path == "":

@@ -46,13 +46,10 @@ class SubgraphMatcher:
         remove_overlapping_matches: bool = True, ignore_literals: bool = False,
     ) -> None:  # fmt: skip
         if len(pattern.nodes) == 0:
-            raise ValueError("SubgraphMatcher cannot be initialized with an empty pattern")
+            raise ValueError("SubgraphMatcher: the pattern has no nodes")
         for node in pattern.nodes:
             if node.op not in ("output", "placeholder") and not node.users:
-                raise AssertionError(
-                    "SubgraphMatcher cannot be initialized with an pattern with dead code: "
-                    f"{node} is not used"
-                )
+                raise AssertionError(f"SubgraphMatcher: nothing in the pattern uses {node}")
         self.pattern = pattern
         self.match_output, self.match_placeholder = match_output, match_placeholder
         self.remove_overlapping_matches = remove_overlapping_matches

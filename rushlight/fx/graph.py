@@ -178,9 +178,8 @@ class Graph:
         module = self.owning_module
         if module is not None and not _has_attr(module, qualified_name):
             warnings.warn(
-                "Attempted to insert a get_attr Node with no underlying reference in the owning "
-                f"GraphModule: there is no {qualified_name!r}. Add the submodule, parameter or "
-                "buffer first",
+                f"get_attr: the module of this graph has no {qualified_name!r}; add the submodule, "
+                "parameter or buffer first",
                 stacklevel=2,
             )
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)

@@ -155,8 +155,8 @@ class TracerBase:
     def to_bool(self, obj: Proxy) -> bool:
         """Called where the program needs a truth value; subclasses may answer."""
         raise TraceError(
-            "symbolically traced variables cannot be used as inputs to control flow: the value is "
-            "not known while the program is traced. Write torch.where for a choice between "
+            "the program asks whether a traced value is true, for its control flow, and the value is "
+            "not known while it is traced. Write torch.where for a choice between "
             "tensors, fix an argument with symbolic_trace(..., concrete_args={...}), or hide the "
             f"function with fx.wrap{at_line()}"
         )
@@ -168,9 +168,8 @@ class TracerBase:
         if count is not None:
             return (operator.getitem(obj, i) for i in range(count))
         raise TraceError(
-            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a "
-            "loop or as a *args or **kwargs function argument: how many items there are is not "
-            "known while the program is traced. Index it (x[0], x[1]), or unpack it into names"
+            "a traced value cannot be iterated, in a loop or by * and **: how many items there are "
+            "is not known while the program is traced. Index it (x[0], x[1]), or unpack it into names"
             f"{at_line()}"
         )
 

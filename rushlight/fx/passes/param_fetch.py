@@ -43,7 +43,7 @@ def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
     """The attributes of a module that say what it computes, with the name of its class."""
     found: dict[str, Any] = {"name": f"{type(mod).__module__}.{type(mod).__qualname__}"}
     if type(mod) not in module_fetch_book:
-        raise RuntimeError(f"{found['name']} is not in the module_fetch_book yet.")
+        raise RuntimeError(f"{found['name']} has no list of attributes in module_fetch_book")
     version, names, matching = module_fetch_book[type(mod)]
     if version < mod._version:
         warnings.warn(

@@ -125,7 +125,7 @@ class Tracer(TracerBase):
         if self.submodule_paths:
             path = self.submodule_paths.get(mod)
             if path is None:
-                raise NameError("the module is not a part of the traced one: register it in __init__ "
+                raise NameError("the module is no part of the traced one: register it in __init__ "
                                 f"of the traced module ({type(mod).__name__})")  # fmt: skip
             return path
         for name, found in self.root.named_modules():

@@ -155,7 +155,7 @@ class TracerBase:
     def to_bool(self, obj: Proxy) -> bool:
         """Called where the program needs a truth value; subclasses may answer."""
         raise TraceError(
-            "the program asks whether a traced value is true, for its control flow, and the value is "
+            "control flow asks whether a traced value is true, and the value is "
             "not known while it is traced. Write torch.where for a choice between "
             "tensors, fix an argument with symbolic_trace(..., concrete_args={...}), or hide the "
             f"function with fx.wrap{at_line()}"
@@ -169,7 +169,7 @@ class TracerBase:
             return (operator.getitem(obj, i) for i in range(count))
         raise TraceError(
             "a traced value cannot be iterated, in a loop or by * and **: how many items there are "
-            "is not known while the program is traced. Index it (x[0], x[1]), or unpack it into names"
+            "is not known while the program is traced. Index it (x[0], x[1]), or unpack it to names"
             f"{at_line()}"
         )
 

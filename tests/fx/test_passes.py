@@ -296,7 +296,7 @@ def test_attributes_for_lowering():
     lift_lowering_attrs_to_nodes(traced)
     node = traced.graph.find_nodes(op="call_module")[0]
     assert node.attrs_for_lowering["weight"].shape == (3, 3)
-    with pytest.raises(RuntimeError, match="not in the module_fetch_book"):
+    with pytest.raises(RuntimeError, match="has no list of attributes in module_fetch_book"):
         lift_lowering_attrs_to_nodes(fx.symbolic_trace(nn.Sequential(nn.GELU())))
 
 

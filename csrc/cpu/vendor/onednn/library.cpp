@@ -77,7 +77,9 @@ std::optional<IsaLevel> opened_level() {
 const Library* library() {
   static const Library* const opened = []() -> const Library* {
     static Library table{};
-    if (!fill(open_library({"libdnnl.so.3"}, {"", "../.."}), table)) return nullptr;
+    // Our own wheel of it, which holds the library once; else the one that source builds use.
+    if (!fill(open_library({"libdnnl.so.3"}, {"rushlight_onednn", "", "../.."}), table))
+      return nullptr;
     limit_instructions(table);
     table.set_primitive_cache_capacity(0);
     g_opened_level.store(int(isa_level()));

@@ -1,6 +1,6 @@
 """A small GPT that learns to write, letter by letter, from a text of a few pages.
 
-    python examples/char_gpt.py [--text FILE] [--steps 1500] [--sample 600]
+    python examples/char_gpt.py [--text FILE] [--steps 1500] [--sample 600] [--device cuda]
 
 A decoder-only transformer: token and position embeddings, then blocks of causal self-attention and
 a perceptron, each normalised before and added to its input. The text that is used by default,
@@ -72,7 +72,7 @@ class GPT(nn.Module):
 
     def forward(self, codes):
         """Logits of the next letter after each: (batch, time) -> (batch, time, letters)."""
-        x = self.token(codes) + self.position(torch.arange(codes.shape[1]))
+        x = self.token(codes) + self.position(torch.arange(codes.shape[1], device=codes.device))
         return self.head(self.norm(self.blocks(self.dropout(x))))
 
     @torch.no_grad()
@@ -87,9 +87,10 @@ class GPT(nn.Module):
 
 
 class Text:
-    """A text as numbers, its last tenth held out."""
+    """A text as numbers on a device, its last tenth held out."""
 
-    def __init__(self, text):
+    def __init__(self, text, device="cpu"):
+        self.device = device
         self.alphabet = sorted(set(text))
         self.code = {letter: i for i, letter in enumerate(self.alphabet)}
         codes = self.encode(text)
@@ -97,7 +98,7 @@ class Text:
         self.parts = {"train": codes[:cut], "test": codes[cut:]}
 
     def encode(self, text):
-        return torch.tensor([self.code[letter] for letter in text])
+        return torch.tensor([self.code[letter] for letter in text], device=self.device)
 
     def decode(self, codes):
         return "".join(self.alphabet[code] for code in codes.tolist())
@@ -105,8 +106,8 @@ class Text:
     def batch(self, part, size, context):
         """Random windows of the text, and the same windows one letter further on."""
         codes = self.parts[part]
-        starts = torch.randint(len(codes) - context, (size, 1))
-        windows = codes[starts + torch.arange(context + 1)]
+        starts = torch.randint(len(codes) - context, (size, 1), device=self.device)
+        windows = codes[starts + torch.arange(context + 1, device=self.device)]
         return windows[:, :-1], windows[:, 1:]
 
 
@@ -142,11 +143,12 @@ def main(argv=None):
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--sample", type=int, default=600, help="letters to write at the end")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     torch.manual_seed(args.seed)
 
-    text = Text(args.text.read_text(encoding="utf-8"))
-    model = GPT(len(text.alphabet), args.context, args.width, layers=args.layers)
+    text = Text(args.text.read_text(encoding="utf-8"), args.device)
+    model = GPT(len(text.alphabet), args.context, args.width, layers=args.layers).to(args.device)
     print(f"{sum(map(len, text.parts.values())):,} letters, {len(text.alphabet)} different ones; "
           f"{sum(p.numel() for p in model.parameters()):,} parameters")  # fmt: skip
     optimizer = make_optimizer(model, args.rate)

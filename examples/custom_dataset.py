@@ -1,6 +1,6 @@
 """Trains on data of one's own: a Dataset that reads files, and a DataLoader that batches them.
 
-    python examples/custom_dataset.py [--workers 2] [--folder runs/signals]
+    python examples/custom_dataset.py [--workers 2] [--folder runs/signals] [--device cuda]
 
 A Dataset is a class with `__len__` and `__getitem__`. This one reads a recording from its file when
 it is asked for it, so it holds nothing in memory; the recordings have different lengths, so a
@@ -89,7 +89,7 @@ class Listener(nn.Module):
 
     def forward(self, samples, lengths):
         h = self.net(samples.unsqueeze(1))  # (batch, width, time / 8)
-        time = torch.arange(h.shape[2])
+        time = torch.arange(h.shape[2], device=h.device)
         inside = (time < (lengths[:, None] / 8).ceil()).unsqueeze(1)
         early = (time < (lengths[:, None] / 16).ceil()).unsqueeze(1)
         mean = (h * inside).sum(2) / inside.sum(2)
@@ -105,6 +105,7 @@ def main(argv=None):
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     torch.manual_seed(args.seed)
 
@@ -116,13 +117,14 @@ def main(argv=None):
     train_loader = DataLoader(train_set, shuffle=True, **options)
     test_loader = DataLoader(test_set, **options)
 
-    model = Listener()
+    model = Listener().to(args.device)
     optimizer = optim.Adam(model.parameters(), lr=3e-3)
     losses = []
     with tqdm(range(args.epochs), unit="epoch") as bar:
         for _ in bar:
             total = 0.0
-            for samples, lengths, kinds in train_loader:
+            for batch in train_loader:
+                samples, lengths, kinds = (part.to(args.device) for part in batch)
                 optimizer.zero_grad()
                 loss = F.cross_entropy(model(samples, lengths), kinds)
                 loss.backward()
@@ -131,11 +133,11 @@ def main(argv=None):
             losses.append(total / len(train_set))
             bar.set_postfix(loss=f"{losses[-1]:.3f}")
 
+    right = 0
     with torch.no_grad():
-        right = sum(
-            (model(samples, lengths).argmax(1) == kinds).sum().item()
-            for samples, lengths, kinds in test_loader
-        )
+        for batch in test_loader:
+            samples, lengths, kinds = (part.to(args.device) for part in batch)
+            right += (model(samples, lengths).argmax(1) == kinds).sum().item()
     print(f"{right / len(test_set):.1%} of {len(test_set)} held-out recordings told apart")
     return losses, right / len(test_set)
 

@@ -1,6 +1,6 @@
 """Teaches autograd new functions: a smooth one, and one that has no derivative at all.
 
-    python examples/custom_function.py [--steps 400]
+    python examples/custom_function.py [--steps 400] [--device cuda]
 
 `Swish` keeps one tensor for its backward where the composition x * sigmoid(x) keeps two; gradcheck
 compares its derivative, and the derivative of that, with differences of function values. `Sign` has
@@ -61,13 +61,13 @@ class SpiralNet(nn.Module):
         return self.head(Sign.apply(self.second(h), 1.0)).squeeze(1)
 
 
-def spirals(points):
+def spirals(points, device):
     """Two spirals in the plane, and which of them a point lies on."""
-    turn = torch.rand(points).sqrt() * 3 * torch.pi
-    side = torch.arange(points) % 2
+    turn = torch.rand(points, device=device).sqrt() * 3 * torch.pi
+    side = torch.arange(points, device=device) % 2
     angle = turn + side * torch.pi
     place = torch.stack([turn * angle.cos(), turn * angle.sin()], dim=1) / (3 * torch.pi)
-    return 3 * (place + 0.01 * torch.randn(points, 2)), side.float()
+    return 3 * (place + 0.01 * torch.randn(points, 2, device=device)), side.float()
 
 
 def check_derivatives():
@@ -81,18 +81,19 @@ def main(argv=None):
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     torch.manual_seed(args.seed)
 
     check_derivatives()
     print("gradcheck: first and second derivatives of Swish are right")
-    model = SpiralNet()
+    model = SpiralNet().to(args.device)
     optimizer = optim.Adam(model.parameters(), lr=5e-3)
     loss_function = nn.BCEWithLogitsLoss()
     losses = []
     with tqdm(range(args.steps), unit="step") as bar:
         for _ in bar:
-            x, side = spirals(args.batch)
+            x, side = spirals(args.batch, args.device)
             optimizer.zero_grad()
             loss = loss_function(model(x), side)
             loss.backward()
@@ -100,7 +101,7 @@ def main(argv=None):
             losses.append(loss.item())
             if len(losses) % 50 == 0:
                 bar.set_postfix(loss=f"{sum(losses[-50:]) / 50:.3f}")
-    x, side = spirals(2000)
+    x, side = spirals(2000, args.device)
     with torch.no_grad():
         accuracy = ((model(x) > 0) == (side > 0)).float().mean().item()
     print(f"accuracy on new points: {accuracy:.1%}, with hidden units that are only -1 or 1")

@@ -1,6 +1,6 @@
 """Draws new handwritten digits: a DCGAN (deep convolutional generative adversarial network).
 
-    python examples/dcgan.py [--epochs 60] [--out runs/dcgan]
+    python examples/dcgan.py [--epochs 60] [--out runs/dcgan] [--device cuda]
 
 Two networks play against each other. The generator makes images of noise; the discriminator tells
 them from real ones. Two models, two optimisers, and one loss for each that depends on both:
@@ -75,10 +75,10 @@ def init_weights(module):
 class Game:
     """Both players with their optimisers; `step` lets each of them move once."""
 
-    def __init__(self, noise=32, rate=4e-4):
-        self.noise = noise
-        self.generator = Generator(noise).apply(init_weights)
-        self.discriminator = Discriminator().apply(init_weights)
+    def __init__(self, noise=32, rate=4e-4, device="cpu"):
+        self.noise, self.device = noise, device
+        self.generator = Generator(noise).apply(init_weights).to(device)
+        self.discriminator = Discriminator().apply(init_weights).to(device)
         self.optim_g = optim.Adam(self.generator.parameters(), lr=rate, betas=(0.5, 0.999))
         self.optim_d = optim.Adam(self.discriminator.parameters(), lr=rate, betas=(0.5, 0.999))
         self.loss = nn.BCEWithLogitsLoss()
@@ -86,10 +86,10 @@ class Game:
     def step(self, real):
         """Returns the losses of the discriminator and of the generator."""
         # A little less than one: a discriminator that is never quite sure teaches better.
-        is_real = torch.full((len(real),), 0.9)
-        is_fake = torch.zeros(len(real))
+        is_real = torch.full((len(real),), 0.9, device=self.device)
+        is_fake = torch.zeros(len(real), device=self.device)
 
-        fake = self.generator(torch.randn(len(real), self.noise, 1, 1))
+        fake = self.generator(torch.randn(len(real), self.noise, 1, 1, device=self.device))
         self.optim_d.zero_grad()
         loss_d = self.loss(self.discriminator(real), is_real)
         loss_d = loss_d + self.loss(self.discriminator(fake.detach()), is_fake)
@@ -97,7 +97,7 @@ class Game:
         self.optim_d.step()
 
         self.optim_g.zero_grad()
-        loss_g = self.loss(self.discriminator(fake), torch.ones(len(real)))
+        loss_g = self.loss(self.discriminator(fake), torch.ones_like(is_real))
         loss_g.backward()
         self.optim_g.step()
         return loss_d.item(), loss_g.item()
@@ -131,14 +131,16 @@ def main(argv=None):
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/dcgan"))
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(args.seed)
 
     pixels, _ = load_digits(return_X_y=True)
     images = torch.from_numpy(pixels).float().view(-1, 1, 8, 8) / 8 - 1
-    game = Game()
-    fixed = torch.randn(50, game.noise, 1, 1)
+    images = images.to(args.device)
+    game = Game(device=args.device)
+    fixed = torch.randn(50, game.noise, 1, 1, device=args.device)
     losses = []
     steps = args.steps or args.epochs * (len(images) // args.batch)
     with tqdm(total=steps, unit="step") as bar:
@@ -148,7 +150,7 @@ def main(argv=None):
                     losses.append(game.step(images[batch]))
                     bar.update()
             bar.set_postfix(discriminator=f"{losses[-1][0]:.2f}", generator=f"{losses[-1][1]:.2f}")
-    save_grid(game.draw(fixed), args.out / "digits.png")
+    save_grid(game.draw(fixed).cpu(), args.out / "digits.png")
     torch.save(game.generator.state_dict(), args.out / "generator.pt")
     print(f"new digits: {args.out / 'digits.png'}")
     return losses

@@ -1,6 +1,6 @@
 """Classifies handwritten digits with a small convolutional network. This is what `make demo` runs.
 
-    python examples/digits.py [--epochs 25] [--out runs/digits]
+    python examples/digits.py [--epochs 25] [--out runs/digits] [--device cuda]
 
 The data are scikit-learn's 1,797 images of 8 by 8 pixels; a quarter of them is held out. A run
 takes some seconds on two cores, ends above 98% accuracy on the held-out images, and leaves two
@@ -142,7 +142,7 @@ def save_and_check(path, model, accuracy, images):
     """Saves a checkpoint, loads it into a fresh network, and compares every output bit by bit."""
     torch.save({"model": model.state_dict(), "accuracy": accuracy}, path)
     checkpoint = torch.load(path)
-    twin = type(model)()
+    twin = type(model)().to(images.device)
     twin.load_state_dict(checkpoint["model"])
     with torch.no_grad():
         same = torch.equal(model.eval()(images), twin.eval()(images))
@@ -157,12 +157,15 @@ def main(argv=None):
     parser.add_argument("--rate", type=float, default=4e-3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/digits"))
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
 
     torch.manual_seed(args.seed)
-    train_set, test_set = load_data(args.seed)
-    model = Net()
+    train_set, test_set = (
+        tuple(part.to(args.device) for part in data) for data in load_data(args.seed)
+    )
+    model = Net().to(args.device)
     model.summary(train_set[0][:1])
     print(f"\n{len(train_set[1]):,} digits to learn from, {len(test_set[1])} held out\n")
 
@@ -172,7 +175,7 @@ def main(argv=None):
     _, accuracy, probabilities = evaluate(model, *test_set)
 
     picture, checkpoint = args.out / "digits.png", args.out / "digits.pt"
-    draw(picture, losses, tests, *test_set, probabilities)
+    draw(picture, losses, tests, *(part.cpu() for part in (*test_set, probabilities)))
     save_and_check(checkpoint, model, accuracy, test_set[0])
     print(f"\naccuracy    {accuracy:.2%} of the held-out digits, trained in {seconds:.1f} s")
     print(f"picture     {picture}")

@@ -1,6 +1,6 @@
 """Recommends films: neural collaborative filtering (NeuMF) on made interactions.
 
-    python examples/ncf.py [--users 1000] [--items 500] [--epochs 12]
+    python examples/ncf.py [--users 1000] [--items 500] [--epochs 12] [--device cuda]
 
 Users and items have hidden tastes; a user has seen the items that fit, with some luck. The model
 sees only who saw what. For every seen item some unseen ones are drawn as negatives, and one item a
@@ -55,10 +55,10 @@ def make_interactions(users, items, seen_by_each):
 def draw_unseen(seen_mask, user, how_many):
     """Items that the users have not seen: drawn at random, and drawn again where seen."""
     items = seen_mask.shape[1]
-    drawn = torch.randint(items, (len(user), how_many))
+    drawn = torch.randint(items, (len(user), how_many), device=user.device)
     rows = user[:, None].expand_as(drawn)
     while (wrong := seen_mask[rows, drawn]).any():
-        drawn[wrong] = torch.randint(items, (int(wrong.sum()),))
+        drawn[wrong] = torch.randint(items, (int(wrong.sum()),), device=user.device)
     return drawn
 
 
@@ -66,7 +66,7 @@ def draw_unseen(seen_mask, user, how_many):
 def hit_rate(model, held_out, unseen, top=10):
     """How often the held-out item is among the best `top` of it and the unseen ones."""
     candidates = torch.cat([held_out[:, None], unseen], dim=1)
-    users = torch.arange(len(held_out))[:, None].expand_as(candidates)
+    users = torch.arange(len(held_out), device=held_out.device)[:, None].expand_as(candidates)
     scores = model(users, candidates)
     better = (scores[:, 1:] > scores[:, :1]).sum(dim=1)
     return (better < top).float().mean().item()
@@ -81,17 +81,20 @@ def main(argv=None):
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     torch.manual_seed(args.seed)
 
-    seen = make_interactions(args.users, args.items, args.seen)
-    seen_mask = torch.zeros(args.users, args.items, dtype=torch.bool).scatter_(1, seen, True)
+    seen = make_interactions(args.users, args.items, args.seen).to(args.device)
+    seen_mask = torch.zeros(args.users, args.items, dtype=torch.bool, device=args.device)
+    seen_mask.scatter_(1, seen, True)
     held_out, seen = seen[:, 0], seen[:, 1:]
-    unseen = draw_unseen(seen_mask, torch.arange(args.users), 99)
-    positive_users = torch.arange(args.users).repeat_interleave(args.seen - 1)
+    all_users = torch.arange(args.users, device=args.device)
+    unseen = draw_unseen(seen_mask, all_users, 99)
+    positive_users = all_users.repeat_interleave(args.seen - 1)
     positive_items = seen.flatten()
 
-    model = NeuMF(args.users, args.items)
+    model = NeuMF(args.users, args.items).to(args.device)
     optimizer = optim.Adam(model.parameters(), lr=2e-3)
     losses, hits = [], []
     with tqdm(range(args.epochs), unit="epoch") as bar:
@@ -99,7 +102,7 @@ def main(argv=None):
             negatives = draw_unseen(seen_mask, positive_users, args.negatives)
             users = torch.cat([positive_users, positive_users.repeat_interleave(args.negatives)])
             items = torch.cat([positive_items, negatives.flatten()])
-            labels = torch.zeros(len(users))
+            labels = torch.zeros(len(users), device=args.device)
             labels[: len(positive_users)] = 1
             total = 0.0
             for batch in torch.randperm(len(users)).split(args.batch):

@@ -1,6 +1,6 @@
 """Balances a pole on a cart by policy gradients, in an environment written here.
 
-    python examples/reinforce.py [--rounds 100]
+    python examples/reinforce.py [--rounds 100] [--device cuda]
 
 REINFORCE with a learnt baseline: play some episodes, then make the actions that were followed by
 more reward than expected more likely. The physics are those of Barto, Sutton and Anderson (1983).
@@ -73,15 +73,16 @@ class ActorCritic(nn.Module):
 def play(model, environment):
     """One episode: states, actions, rewards."""
     states, actions, rewards = [], [], []
+    device = next(model.parameters()).device
     state, done = environment.reset(), False
     while not done:
-        logits = model.policy(torch.tensor(state))
+        logits = model.policy(torch.tensor(state, device=device))
         action = torch.multinomial(logits.softmax(-1), 1).item()
         states.append(state)
         actions.append(action)
         state, reward, done = environment.step(action)
         rewards.append(reward)
-    return torch.tensor(states), torch.tensor(actions), rewards
+    return torch.tensor(states, device=device), torch.tensor(actions, device=device), rewards
 
 
 def discounted(rewards, discount):
@@ -111,11 +112,12 @@ def main(argv=None):
     parser.add_argument("--discount", type=float, default=0.99)
     parser.add_argument("--rate", type=float, default=1e-2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     torch.manual_seed(args.seed)
 
     environment = CartPole(args.seed)
-    model = ActorCritic()
+    model = ActorCritic().to(args.device)
     optimizer = optim.Adam(model.parameters(), lr=args.rate)
     history = []
     with tqdm(range(args.rounds), unit="round") as bar:
@@ -123,7 +125,7 @@ def main(argv=None):
             episodes = [play(model, environment) for _ in range(args.episodes)]
             states, actions, rewards = zip(*episodes, strict=True)
             returns = torch.cat([discounted(r, args.discount) for r in rewards])
-            learn(model, optimizer, torch.cat(states), torch.cat(actions), returns)
+            learn(model, optimizer, torch.cat(states), torch.cat(actions), returns.to(args.device))
             history.append(sum(map(len, rewards)) / args.episodes)
             bar.set_postfix(steps=f"{history[-1]:.0f}")
             if history[-1] >= 0.98 * CartPole.LIMIT:

@@ -1,6 +1,6 @@
 """Trains a residual network on images: your own, or made ones.
 
-    python examples/resnet.py                          # made images, a small ResNet-18
+    python examples/resnet.py [--device cuda]          # made images, a small ResNet-18
     python examples/resnet.py --images photos --depth 50 --size 224
 
 `--images` names a folder with one folder of pictures a class (read with Pillow). Without it every
@@ -149,7 +149,7 @@ def accuracy(model, images, labels, batch):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--images", type=Path, help="a folder with a folder of pictures a class")
+    parser.add_argument("--images", type=Path, help="one folder of pictures per class")
     parser.add_argument("--count", type=int, default=1000, help="how many images to make")
     parser.add_argument("--classes", type=int, default=10, help="of the made images")
     parser.add_argument("--size", type=int, default=64)
@@ -159,6 +159,7 @@ def main(argv=None):
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     torch.manual_seed(args.seed)
 
@@ -166,9 +167,10 @@ def main(argv=None):
         images, labels, classes = read_folder(args.images, args.size)
     else:
         images, labels, classes = make_images(args.count, args.size, args.classes)
+    images, labels = images.to(args.device), labels.to(args.device)
     order = torch.randperm(len(labels))
     test, train = order[: len(order) // 5], order[len(order) // 5 :]
-    model = ResNet(args.depth, len(classes), args.width)
+    model = ResNet(args.depth, len(classes), args.width).to(args.device)
     print(f"ResNet-{args.depth}: {sum(p.numel() for p in model.parameters()):,} parameters; "
           f"{len(train)} images of {len(classes)} classes, {len(test)} held out")  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Translates dates as people write them into ISO form, in the manner of Google's GNMT.
 
-    python examples/translate.py [--steps 300]
+    python examples/translate.py [--steps 300] [--device cuda]
 
 "Tue, 3rd of March 1987" becomes "1987-03-03", letter by letter. The encoder reads the letters with
 LSTM layers, the first of them in both directions; the decoder writes with LSTM layers of its own
@@ -150,7 +150,7 @@ class Translator(nn.Module):
     def translate(self, source, lengths, limit=12):
         """Letter by letter, always the likeliest; returns the codes and the attention."""
         states, padding = self.encoder(source, lengths), source == PAD
-        letter = torch.full((len(source), 1), START)
+        letter = torch.full((len(source), 1), START, device=source.device)
         memory, letters, looks = None, [], []
         for _ in range(limit):
             logits, memory, weights = self.decoder(letter, states, padding, memory)
@@ -167,16 +167,18 @@ def main(argv=None):
     parser.add_argument("--width", type=int, default=96)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     torch.manual_seed(args.seed)
     chance = random.Random(args.seed)
 
-    model = Translator(len(ALPHABET), args.width, args.layers)
+    model = Translator(len(ALPHABET), args.width, args.layers).to(args.device)
     optimizer = optim.Adam(model.parameters(), lr=3e-3)
     losses = []
     with tqdm(range(args.steps), unit="step") as bar:
         for _ in bar:
             source, lengths, target, _ = make_batch(chance, args.batch)
+            source, target = source.to(args.device), target.to(args.device)
             logits = model(source, lengths, target[:, :-1])
             loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
             optimizer.zero_grad()
@@ -188,7 +190,8 @@ def main(argv=None):
 
     model.eval()
     source, lengths, _, pairs = make_batch(chance, 500)
-    answers = [decode(codes) for codes in model.translate(source, lengths)[0].tolist()]
+    codes, _ = model.translate(source.to(args.device), lengths)
+    answers = [decode(one) for one in codes.tolist()]
     right = sum(answer == iso for answer, (_, iso) in zip(answers, pairs, strict=True))
     for (text, iso), answer in list(zip(pairs, answers, strict=True))[:6]:
         print(f"  {text:<32} {answer}{'' if answer == iso else f'   (should be {iso})'}")

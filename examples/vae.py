@@ -1,6 +1,6 @@
 """Learns to draw digits from two numbers: a variational autoencoder.
 
-    python examples/vae.py [--latent 2] [--epochs 60] [--out runs/vae]
+    python examples/vae.py [--latent 2] [--epochs 60] [--out runs/vae] [--device cuda]
 
 The encoder describes an image by a small normal distribution, the decoder draws an image from a
 sample of it. The loss is the negative evidence lower bound: how badly the image was drawn, plus how
@@ -88,13 +88,14 @@ def main(argv=None):
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/vae"))
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(args.seed)
 
     pixels, labels = load_digits(return_X_y=True)
-    images = torch.from_numpy(pixels).float() / 16
-    model = VAE(latent=args.latent)
+    images = torch.from_numpy(pixels).float().to(args.device) / 16
+    model = VAE(latent=args.latent).to(args.device)
     optimizer = optim.Adam(model.parameters(), lr=2e-3)
     losses = []
     with tqdm(range(args.epochs), unit="epoch") as bar:
@@ -110,7 +111,7 @@ def main(argv=None):
                 total += loss.item() * len(batch)
             losses.append(total / len(images))
             bar.set_postfix(negative_elbo=f"{losses[-1]:.2f}")
-    draw(model, images, labels, args.latent, args.out / "vae.png")
+    draw(model.cpu(), images.cpu(), labels, args.latent, args.out / "vae.png")
     print(f"picture: {args.out / 'vae.png'}")
     return losses
 

@@ -1,4 +1,4 @@
-"""What tools/wheels does to a wheel before it is published. Building one takes minutes: `make wheel try-wheel`."""
+"""What tools/wheels does to a wheel before it is published (`make wheel` builds some)."""
 
 import pathlib
 import sys
@@ -16,7 +16,8 @@ Project-URL: Homepage, nowhere
 
 # Title
 
-See [guides](docs/nn.md "a title"), [a part](#title), [elsewhere](https://example.org/x), [more](CONTRIBUTING.md).
+See [guides](docs/nn.md "a title"), [a part](#title), [elsewhere](https://example.org/x),
+[more](CONTRIBUTING.md).
 """
 
 

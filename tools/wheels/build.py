@@ -1,8 +1,8 @@
 """Builds wheels that can be published: `make wheel`.
 
     python tools/wheels/build.py [--python python3.12]... [--repository ADDRESS] [--out dist]
-    python tools/wheels/build.py --wheel FILE --out FOLDER      finishes one that somebody else built
-    python tools/wheels/build.py --onednn --out FOLDER          makes oneDNN's wheel alone
+    python tools/wheels/build.py --wheel FILE --out FOLDER     finishes one that was built elsewhere
+    python tools/wheels/build.py --onednn --out FOLDER         makes oneDNN's wheel alone
 
 A wheel per interpreter (all of 3.10 to 3.14 that are found), and one of oneDNN's library for all of
 them. Each is built from the source tree, given the OpenMP runtime that it needs, and named by
@@ -42,7 +42,10 @@ def interpreters() -> list[str]:
     for version in VERSIONS:
         kept = sorted(pyenv.glob(f"versions/{version}.*/bin/python{version}"))
         path = str(kept[-1]) if kept else shutil.which(f"python{version}")
-        if path and subprocess.run([path, "-c", "import venv"], capture_output=True).returncode == 0:
+        if (
+            path
+            and subprocess.run([path, "-c", "import venv"], capture_output=True).returncode == 0
+        ):
             found.append(path)
     return found or [sys.executable]
 

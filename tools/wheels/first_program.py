@@ -51,7 +51,7 @@ def main() -> None:
     assert "librushlight_gomp" in openmp, openmp
     print(f"convolutions by {onednn}, threads by {openmp}")
 
-    u, s, vh = torch.linalg.svd(torch.randn(40, 30, dtype=torch.float64))
+    _, s, vh = torch.linalg.svd(torch.randn(40, 30, dtype=torch.float64))
     assert torch.allclose(vh @ vh.mT, torch.eye(30, dtype=torch.float64))
     print(f"a decomposition: largest value {s[0].item():.2f}; {torch.get_num_threads()} threads")
 

@@ -27,8 +27,8 @@ Requires-Python: >=3.10
 Classifier: License :: OSI Approved :: Apache Software License
 Classifier: Operating System :: POSIX :: Linux
 
-oneDNN {version} by Intel, unchanged but for the name of the OpenMP runtime that it asks for: GNU's, which
-lies beside it and is the one that Rushlight loads too. The licences are in the folder.
+oneDNN {version} by Intel, unchanged but for the name of the OpenMP runtime that it asks for:
+GNU's, which lies beside it and is the one that Rushlight loads too. The licences are in the folder.
 """
 
 WHEEL = """Wheel-Version: 1.0
@@ -37,7 +37,7 @@ Root-Is-Purelib: false
 Tag: py3-none-linux_x86_64
 """
 
-INIT = '"""A folder for oneDNN\'s library. There is nothing to import; Rushlight opens the file."""\n'
+INIT = '"""A folder for oneDNN\'s library. Nothing to import: Rushlight opens the file."""\n'
 
 
 def build(requirement: str, scratch: pathlib.Path, out: pathlib.Path) -> pathlib.Path:

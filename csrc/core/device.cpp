@@ -40,8 +40,9 @@ Device parse_device(std::string_view text) {
     fail(ErrorKind::Runtime, "device", "invalid index in '", text,
          "': write a number from 0 to 127, as in 'cuda:0'");
   }
+  const bool gpu = type_name == "gpu" || type_name == "GPU" || type_name == "nvidia";
   fail(ErrorKind::Runtime, "device", "unknown device '", text,
-       "': expected 'cpu', 'cuda', 'cuda:N' or 'meta'");
+       "': expected 'cpu', 'cuda', 'cuda:N' or 'meta'", gpu ? "; a GPU's name is 'cuda'" : "");
 }
 
 std::ostream& operator<<(std::ostream& os, MemoryFormat format) {

@@ -159,7 +159,8 @@ def _call_of(example, by_name):
                                f"{type(example).__name__}")  # fmt: skip
         return (), example
     if example is None:
-        raise RuntimeError("trace: give example_inputs or example_kwarg_inputs")
+        raise RuntimeError("trace: give example_inputs or example_kwarg_inputs, what the model is "
+                           "called with: jit.trace(model, x).save(path)")  # fmt: skip
     if isinstance(example, Tensor | dict):
         return (example,), {}
     return tuple(example), {}

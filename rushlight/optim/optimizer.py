@@ -98,6 +98,28 @@ def _run_hooks(step, self, args, kwargs):
     return out
 
 
+# What other libraries call options that ours know under PyTorch's names.
+_OTHER_NAMES = {"learning_rate": "lr", "decay": "weight_decay", "wd": "weight_decay"}
+
+
+def _naming_options(init):
+    """The same constructor; an option under another library's name is told ours."""
+
+    @functools.wraps(init)
+    def named(self, *args, **kwargs):
+        for other in _OTHER_NAMES.keys() & kwargs.keys():
+            import inspect
+
+            known, ours = inspect.signature(init).parameters, _OTHER_NAMES[other]
+            if other not in known and ours in known:
+                raise TypeError(
+                    f"{type(self).__name__}: there is no option {other!r}; write {ours}="
+                )
+        return init(self, *args, **kwargs)
+
+    return named
+
+
 _HOOKS = (
     "_optimizer_step_pre_hooks",
     "_optimizer_step_post_hooks",
@@ -121,6 +143,11 @@ class Optimizer:
         _optimizer_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
         _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
         _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = _naming_options(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(
         self,

@@ -17,6 +17,19 @@ _MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
 
 
+def _first_words(data):
+    """What a text file begins with, or "" if the data are no text."""
+    start = bytes(data[:40])
+    if not start.isascii() or not start.decode("ascii").replace("\n", " ").isprintable():
+        return ""
+    words = f"it begins with {start.decode('ascii').splitlines()[0]!r}"
+    if start.lstrip().lower().startswith((b"<!doctype", b"<html")):
+        words += ": a web page was saved in the place of the file"
+    elif start.startswith(b"version https://git-lfs"):
+        words += ": a pointer of Git LFS; `git lfs pull` gets the file"
+    return words
+
+
 def load_legacy(data, map_location, load_pickle, encoding):
     """`load_pickle(data, at, persistent_load)` reads the object itself, safely or not."""
     header = _Plain(data, encoding)
@@ -30,7 +43,7 @@ def load_legacy(data, map_location, load_pickle, encoding):
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(
             "load: this is not a file that save wrote: neither a zip archive nor a pickle "
-            f"({error})"
+            f"({_first_words(data) or error})"
         ) from None
     if magic != _MAGIC:
         raise RuntimeError(

@@ -38,9 +38,19 @@ NumPy* loaded_numpy() {
   return g_numpy;
 }
 
+// The import has failed: a sentence of ours where there is no NumPy, else Python's own error.
+[[noreturn]] void explain_missing_numpy() {
+  if (PyErr_ExceptionMatches(PyExc_ModuleNotFoundError))
+    PyErr_SetString(PyExc_ModuleNotFoundError,
+                    "numpy: NumPy is not installed, and Rushlight works without it: pip install "
+                    "numpy, or take the numbers by tolist()");
+  throw PythonError{};
+}
+
 NumPy& required_numpy() {
   if (!loaded_numpy()) {
-    const Handle module = Handle::steal(PyImport_ImportModule("numpy"));
+    const Handle module = Handle::maybe(PyImport_ImportModule("numpy"));
+    if (!module) explain_missing_numpy();
     read_module(module.get());
     check(g_numpy, ErrorKind::Runtime, "numpy", "NumPy is not fully imported yet");
   }

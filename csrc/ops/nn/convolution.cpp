@@ -233,6 +233,17 @@ struct ConvolutionWeightGrad : RunsAnywhere {
 
 namespace {
 
+// For pictures as image files and NumPy have them, with the channels last.
+std::string channels_first_hint(int64_t all, int64_t dims) {
+  std::string order;
+  for (int64_t d = 0; d < all; ++d) {
+    const int64_t batch = all - dims - 1;  // 0 without a dim of batches
+    const int64_t from = d < batch ? d : d == batch ? all - 1 : d - 1;
+    order += concat(d ? ", " : "", from);
+  }
+  return concat("; its channels seem to be last: input.permute(", order, ") puts them first");
+}
+
 // What convolutions and transposed ones ask of their tensors; `dims` spatial ones.
 void check_tensors(const char* op, int64_t dims, const Tensor& x, const Tensor& w,
                    const Tensor& bias, int64_t groups, bool transposed) {
@@ -252,7 +263,8 @@ void check_tensors(const char* op, int64_t dims, const Tensor& x, const Tensor& 
   const int64_t channels = x.sizes()[size_t(x.dim() - dims - 1)];
   const int64_t wanted = transposed ? w.sizes()[0] : w.sizes()[1] * groups;
   check_shape(channels == wanted, op, "weight of shape ", w.sizes(), " with groups=", groups,
-              " takes ", wanted, " channels, input of shape ", x.sizes(), " has ", channels);
+              " takes ", wanted, " channels, input of shape ", x.sizes(), " has ", channels,
+              x.sizes().back() == wanted ? channels_first_hint(x.dim(), dims) : std::string());
   check_shape(w.sizes()[0] >= groups && w.sizes()[0] % groups == 0, op,
               "the first size of weight must be a multiple of groups (", groups, "), got shape ",
               w.sizes());

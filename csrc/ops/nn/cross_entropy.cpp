@@ -86,8 +86,13 @@ void check_targets_and_weight(const char* op, const Tensor& input, const Tensor&
   check_shape(target.sizes() == expected || (input.dim() == 1 && target.numel() == 1), op,
               "for an input of shape ", input.sizes(),
               " the target of class indices must have shape ", expected, ", got ", target.sizes());
-  check_dtype(target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, op,
-              "class indices must be int64 or uint8, got ", target.dtype());
+  check_dtype(
+      target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, op,
+      "class indices must be int64 or uint8, got ", target.dtype(),
+      is_integral(target.dtype())
+          ? std::string(": convert with target.long()")
+          : concat(": convert with target.long(); probabilities would have the input's shape ",
+                   input.sizes()));
   check_shape(!weight.defined() || weight.sizes() == Dims{classes}, op,
               "the weight must have one number for each of the ", classes, " classes, got shape ",
               weight.defined() ? weight.sizes() : Dims{});

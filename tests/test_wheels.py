@@ -12,6 +12,9 @@ METADATA = """Metadata-Version: 2.1
 Name: rushlight
 Requires-Dist: onednn-cpu-gomp==2023.2.0; platform_machine == "x86_64" and sys_platform == "linux"
 Requires-Dist: scipy-openblas32
+Version: 0.1.0
+Provides-Extra: cuda12
+Provides-Extra: cuda13
 Project-URL: Homepage, nowhere
 
 # Title
@@ -43,6 +46,15 @@ def test_published_wheels_ask_for_our_onednn(tools):
     assert "Requires-Dist: scipy-openblas32" in lines
     with pytest.raises(ValueError, match="0 times"):
         metadata.with_our_onednn(metadata.with_our_onednn(METADATA, "1"), "1")
+
+
+def test_gpu_extras_ask_for_the_kernels_of_their_version(tools):
+    _, metadata = tools
+    lines = metadata.with_kernels(METADATA).splitlines()
+    for extra in ("cuda12", "cuda13"):
+        assert f'Requires-Dist: rushlight-kernels==0.1.0 ; extra == "{extra}"' in lines
+    with pytest.raises(ValueError, match="no extra cuda13"):
+        metadata.with_kernels(METADATA.replace("Provides-Extra: cuda13\n", ""))
 
 
 def test_links_of_the_description_are_whole_addresses(tools):

@@ -4,9 +4,9 @@
     python tools/wheels/build.py --wheel FILE --out FOLDER     finishes one that was built elsewhere
     python tools/wheels/build.py --onednn --out FOLDER         makes oneDNN's wheel alone
 
-A wheel per interpreter (all of 3.10 to 3.14 that are found), and one of oneDNN's library for all of
-them. Each is built from the source tree, given the OpenMP runtime that it needs, and named by
-`auditwheel` after the oldest glibc that it runs with. --repository is the address that the links in
+A wheel per interpreter (all of 3.10 to 3.14 that are found), and for all of them one of oneDNN's
+library and one of compiled GPU kernels. Each is built from the source tree, given the OpenMP
+runtime that it needs, and named by `auditwheel` after the oldest glibc that it runs with. --repository is the address that the links in
 the description lead to, as https://github.com/owner/name; the workflow that releases knows it.
 """
 
@@ -20,6 +20,7 @@ import tempfile
 
 import archive
 import elf
+import kernels
 import metadata
 import onednn
 
@@ -86,7 +87,10 @@ def publishable(plain: pathlib.Path, repository: str | None, out: pathlib.Path) 
         tree = scratch / "tree"
         info = archive.unpack(plain, tree)
         elf.bundle_gomp(tree / "rushlight" / "lib" / "librushlight.so")
+        made = kernels.split_off(tree, plain.name.split("-")[1], out)
+        print(f"== {made.name}: {made.stat().st_size / 1e6:.1f} MB")
         text = metadata.with_our_onednn((info / "METADATA").read_text(), onednn_version())
+        text = metadata.with_kernels(text)
         if repository:
             text = metadata.with_addresses(text, repository)
         else:

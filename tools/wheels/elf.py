@@ -23,6 +23,11 @@ def patchelf(*arguments: str | pathlib.Path) -> str:
     return done.stdout
 
 
+def strip(library: pathlib.Path) -> None:
+    """Without the names that only debuggers read."""
+    subprocess.run(["strip", "--strip-unneeded", library], check=True)
+
+
 def needed(library: pathlib.Path) -> list[str]:
     return patchelf("--print-needed", library).split()
 

@@ -1,14 +1,17 @@
 """What a published wheel says of itself, derived from what the source tree says.
 
 Pure functions over the text of METADATA. A wheel that is published differs from one that
-`pip install .` makes in two ways: it asks for our own wheel of oneDNN, which holds the library once
-and shares our OpenMP runtime, and the links of its description are whole addresses.
+`pip install .` makes in three ways: it asks for our own wheel of oneDNN, which holds the library
+once and shares our OpenMP runtime; its compiled GPU kernels lie in a wheel that only the extras for GPUs
+ask for; and the links of its description are whole addresses.
 """
 
 import re
 
 SOURCE_ONEDNN = "onednn-cpu-gomp"
 OUR_ONEDNN = "rushlight-onednn"
+KERNELS = "rushlight-kernels"
+GPU_EXTRAS = ("cuda12", "cuda13")
 
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)\s]+)((?:\s+\"[^\"]*\")?)\)")
 PAGE_NAMES = {"": "Homepage", "blob/main/docs/README.md": "Documentation"}
@@ -34,6 +37,17 @@ def with_our_onednn(text: str, version: str) -> str:
         raise ValueError(f"METADATA should ask for {SOURCE_ONEDNN} once, not {len(found)} times")
     _, _, marker = header[found[0]].partition(";")
     header[found[0]] = f"Requires-Dist: {OUR_ONEDNN}=={version}" + (f" ;{marker}" if marker else "")
+    return join(header, description)
+
+
+def with_kernels(text: str) -> str:
+    """The same with the wheel of compiled kernels, of this very version, behind the GPU extras."""
+    header, description = split(text)
+    (version,) = [line.partition(": ")[2] for line in header if line.startswith("Version: ")]
+    for extra in GPU_EXTRAS:
+        if f"Provides-Extra: {extra}" not in header:
+            raise ValueError(f"METADATA has no extra {extra}")
+        header.append(f'Requires-Dist: {KERNELS}=={version} ; extra == "{extra}"')
     return join(header, description)
 
 

@@ -56,6 +56,7 @@ def build(requirement: str, scratch: pathlib.Path, out: pathlib.Path) -> pathlib
     (library,) = (scratch / "source").rglob(LIBRARY)
     shutil.copyfile(library, package / LIBRARY)
     (package / LIBRARY).chmod(0o755)
+    elf.strip(package / LIBRARY)  # before patchelf: a patched file does not survive it
     elf.bundle_gomp(package / LIBRARY)
     for name in LICENSES:
         (text,) = (scratch / "source").rglob(name)

@@ -16,7 +16,7 @@ install -m 644 "$here/first_program.py" "$work/first_program.py"
 mkdir -m 555 "$work/home"
 
 as_nobody() {
-  if [ "$(id -u)" = 0 ]; then setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; else "$@"; fi
+  if [ "$(id -u)" = 0 ]; then runuser -u nobody -- "$@"; else "$@"; fi
 }
 
 # $(interpreter 3.12): where that Python is, if it is.

@@ -6,8 +6,9 @@
 
 A wheel per interpreter (all of 3.10 to 3.14 that are found), and for all of them one of oneDNN's
 library and one of compiled GPU kernels. Each is built from the source tree, given the OpenMP
-runtime that it needs, and named by `auditwheel` after the oldest glibc that it runs with. --repository is the address that the links in
-the description lead to, as https://github.com/owner/name; the workflow that releases knows it.
+runtime that it needs, and named by `auditwheel` after the oldest glibc that it runs with.
+--repository is the address that the links in the description lead to, as
+https://github.com/owner/name; the workflow that releases knows it.
 """
 
 import argparse

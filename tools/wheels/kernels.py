@@ -1,7 +1,8 @@
 """Makes the wheel `rushlight-kernels`: the compiled GPU kernels, for those who have a GPU.
 
 Its files lie where a build from source puts them, below `rushlight/lib/kernels`, so that the
-library finds them without looking elsewhere. A kernel that is not there is compiled when first used.
+library finds them without looking elsewhere. A kernel that is not there is compiled when first
+used.
 """
 
 import pathlib

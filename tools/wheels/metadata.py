@@ -1,8 +1,8 @@
 """What a published wheel says of itself, derived from what the source tree says.
 
-Pure functions over the text of METADATA. A wheel that is published differs from one that
-`pip install .` makes in three ways: it asks for our own wheel of oneDNN, which holds the library
-once and shares our OpenMP runtime; its compiled GPU kernels lie in a wheel that only the extras for GPUs
+Pure functions over the text of METADATA. A wheel that is published differs from one that `pip
+install .` makes in three ways: it asks for our own wheel of oneDNN, which holds the library once
+and shares our OpenMP runtime; its compiled GPU kernels lie in a wheel that only the extras for GPUs
 ask for; and the links of its description are whole addresses.
 """
 

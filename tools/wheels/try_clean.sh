@@ -5,7 +5,7 @@
 #
 # For each interpreter that a wheel is for: a new environment without NumPy, a PATH without a compiler, a home folder
 # that cannot be written to, and the user `nobody` where this is root. With debootstrap and as root also a Debian
-# system of its own (CLEAN_ROOT keeps it for the next time), which has no libgomp and no C++ compiler at all.
+# system of its own (CLEAN_SUITE names another than the stable one, CLEAN_ROOT keeps it for the next time), which has no libgomp and no C++ compiler at all.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 wheels=$(cd "${1:-dist}" && pwd)
@@ -52,7 +52,8 @@ if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
   exit
 fi
 root=${CLEAN_ROOT:-$work/root}
-[ -e "$root/usr/bin/python3" ] || debootstrap --variant=minbase --include=python3-venv,ca-certificates stable "$root" > /dev/null
+[ -e "$root/usr/bin/python3" ] || debootstrap --variant=minbase --include=python3-venv,ca-certificates \
+  "${CLEAN_SUITE:-stable}" "$root" > /dev/null
 version=$(chroot "$root" python3 -c "import sys; print('cp3%d' % sys.version_info[1])")
 ls "$wheels"/rushlight-*-"$version"-*.whl > /dev/null || { echo "no wheel for the system's $version" >&2; exit 1; }
 rm -rf "$root/wheels" "$root/venv"

@@ -5,7 +5,8 @@
 #
 # For each interpreter that a wheel is for: a new environment without NumPy, a PATH without a compiler, a home folder
 # that cannot be written to, and the user `nobody` where this is root. With debootstrap and as root also a Debian
-# system of its own (CLEAN_SUITE names another than the stable one, CLEAN_ROOT keeps it for the next time), which has no libgomp and no C++ compiler at all.
+# system of its own (CLEAN_SUITE names another than the stable one, CLEAN_ROOT keeps it for the next time), which has
+# no libgomp and no C++ compiler at all.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 wheels=$(cd "${1:-dist}" && pwd)
@@ -57,14 +58,15 @@ root=${CLEAN_ROOT:-$work/root}
 version=$(chroot "$root" python3 -c "import sys; print('cp3%d' % sys.version_info[1])")
 ls "$wheels"/rushlight-*-"$version"-*.whl > /dev/null || { echo "no wheel for the system's $version" >&2; exit 1; }
 rm -rf "$root/wheels" "$root/venv"
-mkdir "$root/wheels"
-cp "$wheels"/rushlight*.whl "$work/first_program.py" "$root/wheels"
-cp /etc/resolv.conf "$root/etc/resolv.conf"
-[ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/pip.conf"
+# What the wheel asks for is fetched out here, so that the system needs no network.
+python3 -m venv "$work/fetch"
+"$work/fetch/bin/pip" download --quiet --disable-pip-version-check --dest "$root/wheels" --find-links "$wheels" \
+  --only-binary :all: --python-version "3.${version#cp3}" "$wheels"/rushlight-*-"$version"-*.whl
+cp "$work/first_program.py" "$root/wheels"
 mountpoint -q "$root/proc" || { mount -t proc proc "$root/proc"; trap 'umount "$root/proc"; rm -rf "$work"' EXIT; }
 chroot "$root" sh -c "! ls /usr/lib/*/libgomp.so.1 2> /dev/null && ! command -v cc" \
   || { echo "the system has a compiler or libgomp: it shows nothing" >&2; exit 1; }
 start=$SECONDS
-chroot "$root" sh -c "python3 -m venv /venv && /venv/bin/pip install --quiet --find-links /wheels /wheels/rushlight-*-$version-*.whl"
+chroot "$root" sh -c "python3 -m venv /venv && /venv/bin/pip install --quiet --no-index --find-links /wheels rushlight"
 echo "== a bare Debian, $version: installed in $((SECONDS - start)) s"
 chroot --userspec=65534:65534 "$root" env -i PATH=/usr/bin HOME=/nonexistent /venv/bin/python /wheels/first_program.py

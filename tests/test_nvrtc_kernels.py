@@ -57,7 +57,8 @@ def compile_all(nvrtc, file, names, arch="sm_90"):
     options = EXACT if file.endswith("_exact.cu") else []
     options += [] if arch.endswith(" optimised") else ["--Ofast-compile=mid"]
     source = (KERNELS / file).read_text()
-    done = nvrtc.compile(source, file, sorted(names), arch.split()[0], options)
+    target = "sm_90a" if file.endswith("_hopper.cu") else arch.split()[0]
+    done = nvrtc.compile(source, file, sorted(names), target, options)
     assert done.size > 0
     assert all(name.startswith("_Z") for name in done.names)
 
@@ -587,15 +588,17 @@ def decode_kernels():
         )
 
 
-def attention_kernels():
-    """As csrc/cuda/nn/attention.cpp picks tiles for types and widths."""
-    for t, exact in (("f16", "true"), ("bf16", "true"), ("f32", "true"), ("f32", "false")):
+def attention_kernels(widths=(32, 64, 128, 256), types=("f16", "bf16", "f32", "f32 rounded")):
+    """As csrc/cuda/nn/attention.cpp picks tiles for types and widths; of extras, none and all, and
+    for heads of 64 each alone."""
+    for name in types:
+        t, exact = name.split()[0], "false" if "rounded" in name else "true"
         names = []
-        for width in (32, 64, 128, 256)[: 4 if SIZES[t] == 2 else 3]:
+        for width in [w for w in widths if SIZES[t] == 2 or w <= 128]:
             ahead, back = (
                 min(64, r // width) for r in ((8192, 4096) if t != "f32" else (2048, 2048))
             )
-            for extras in ("true", "false")[:: 1 if width == 64 else 2]:
+            for extras in range(4) if width == 64 else (3,):
                 types, rest = f"{CPP[t]}, {width}, ", f"{exact}, {extras}"
                 names.append(f"rush::attention_forward<{types}{ahead}, {rest}>")
                 names.append(f"rush::attention_query_grad<{types}{back}, {rest}>")
@@ -603,7 +606,20 @@ def attention_kernels():
                     f"rush::attention_key_grad<{types}{back}, {rest}, {part}>"
                     for part in ((0,) if width <= 64 else (1, 2))
                 ]
-        yield f"{t} {exact}" if t == "f32" else t, names
+        yield name, names
+
+
+def hopper_attention_kernels():
+    return attention_kernels((64, 128), ("bf16", "f16"))
+
+
+def few_rows_kernels():
+    for t in ("bf16", "f16"):
+        yield t, [f"rush::few_rows<{CPP[t]}, {rows}>" for rows in range(1, 5)]
+
+
+def odd_rows_kernels():
+    yield "u16", [f"rush::copy_odd_rows<rush::{w}>" for w in ("u16", "u32")]
 
 
 def matrices_kernels():
@@ -695,6 +711,9 @@ FILES = {
     "embedding.cu": embedding_kernels,
     "resample.cu": resample_kernels,
     "attention.cu": attention_kernels,
+    "attention_hopper.cu": hopper_attention_kernels,
+    "few_rows.cu": few_rows_kernels,
+    "odd_rows.cu": odd_rows_kernels,
     "attention_decode.cu": decode_kernels,
 }
 FILES |= {
@@ -716,7 +735,7 @@ def test_every_file_is_compiled():
 def test_every_kernel_is_compiled():
     for file, kernels in FILES.items():
         text = (KERNELS / file).read_text()
-        if file == "special.cu":  # the kernels of pointwise.cu with other functors
+        if file in ("special.cu", "attention_hopper.cu"):  # kernels of another file, made otherwise
             continue
         defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>.()]+ args", text, re.S))
         named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}

@@ -46,6 +46,11 @@ std::vector<KernelName> read_list(const char* path) {
   return out;
 }
 
+// Files named after an architecture are for it alone.
+bool serves(const KernelName& name, int arch) {
+  return arch == 90 || !name.first.ends_with("_hopper.cu");
+}
+
 // The driver must not be touched by a process that forks: a child asks it.
 std::set<int> architectures_here() {
   int ends[2];
@@ -93,7 +98,8 @@ int pack(const char* list, const fs::path& folder, const std::set<int>& archs) {
   const std::vector<KernelName> names = read_list(list);
   std::vector<Job> jobs;
   for (const int arch : archs)
-    for (const KernelName& name : names) jobs.push_back({name, arch});
+    for (const KernelName& name : names)
+      if (serves(name, arch)) jobs.push_back({name, arch});
   // Last time's bundles would answer for what is asked for here.
   fs::remove_all(folder);
   fs::create_directories(folder);
@@ -101,6 +107,7 @@ int pack(const char* list, const fs::path& folder, const std::set<int>& archs) {
   for (const int arch : archs) {
     std::vector<std::pair<KernelName, CachedKernel>> kernels;
     for (const KernelName& name : names) {
+      if (!serves(name, arch)) continue;
       try {
         kernels.emplace_back(name, find_kernel(name.first, name.second, arch));
       } catch (const std::exception& error) {

@@ -94,5 +94,49 @@ inline float from_lane(float x, int mask) {
   meet(w, [&] { out = bit_cast<float>(w.words[lane_number() ^ mask][0]); });
   return out;
 }
+inline u32 word_of_lane(u32 x, u32 lane) { return __shfl_sync(0xffffffffu, x, lane); }
+
+// ---- warpgroups, see Note [Warpgroups] in warpgroup.h ----
+
+inline void begin_products() {}
+inline void finish_products() {}
+inline void show_to_products() {}
+
+struct TilePlace {
+  const char* at;
+  u32 step;
+  // Element `col` of row `row` counted from `at`: the hardware swaps bits of the address itself.
+  template <class T>
+  float element(int row, int col) const {
+    auto place = reinterpret_cast<uintptr_t>(at) + uintptr_t(col / 64) * step +
+                 uintptr_t(row) * 128 + uintptr_t(col % 64) * 2;
+    place ^= (place >> 7 & 7) << 4;
+    return float(*reinterpret_cast<const T*>(place));
+  }
+};
+inline TilePlace tile_descriptor(const void* at, u32 step) {
+  return {static_cast<const char*>(at), step};
+}
+
+template <bool across, class T, size_t Eighths>
+void multiply_tile(T, float (&c)[Eighths][4], const u32 (&a)[4], const TilePlace& tile, bool add) {
+  WarpTable& w = warp_table();
+  for (int i = 0; i < 4; ++i) w.words[lane_number()][i] = a[i];
+  meet(w, [&] {
+    const int g = lane_number() / 4, t = lane_number() % 4;
+    for (int n = 0; n < int(Eighths); ++n) {
+      for (int e = 0; e < 4; ++e) {
+        float& sum = c[n][e];
+        if (!add) sum = 0;
+        const int lower = e / 2, col = 8 * n + 2 * t + e % 2;
+        for (int k = 0; k < 16; ++k) {
+          const float x =
+              word_element<T>(w.words[4 * g + k % 8 / 2][2 * (k / 8) + lower], k % 2);
+          sum += x * (across ? tile.element<T>(k, col) : tile.element<T>(col, k));
+        }
+      }
+    }
+  });
+}
 
 }  // namespace rush

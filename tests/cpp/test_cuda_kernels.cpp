@@ -121,12 +121,13 @@ TEST(copy_narrow) {
 }
 
 TEST(cat_along_the_middle) {
-  const std::vector<u16> a{1, 2, 3, 4}, b{5, 6};
+  const std::vector<u16> a{1, 2, 0, 3, 4, 0}, b{5, 6};  // a's stretches are three apart
   std::vector<u16> out(6);
   CatArgs args{};
   args.out = out.data(), args.outer = 2, args.out_run = 3;
-  args.in[0] = a.data(), args.run[0] = 2, args.by_run[0] = Divider<u32>::of(2);
-  args.in[1] = b.data(), args.run[1] = 1, args.place[1] = 2, args.by_run[1] = Divider<u32>::of(1);
+  args.in[0] = a.data(), args.run[0] = 2, args.step[0] = 3, args.by_run[0] = Divider<u32>::of(2);
+  args.in[1] = b.data(), args.run[1] = args.step[1] = 1, args.place[1] = 2;
+  args.by_run[1] = Divider<u32>::of(1);
   launch({1, 2}, kBlock, cat<u16, u32>, args);
   EXPECT((out == std::vector<u16>{1, 2, 5, 3, 4, 6}));
   out.assign(6, 0);

@@ -1,12 +1,15 @@
 // The kernels for matrices and special functions, without a GPU: see cuda_on_cpu.h.
 #include "cuda_on_cpu.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "testing.h"
 
+#include "cuda/kernels/few_rows.cu"
 #include "cuda/kernels/matrices.cu"
+#include "cuda/kernels/odd_rows.cu"
 #include "cuda/kernels/special.cu"
 #include "cuda_kernels.h"
 
@@ -92,4 +95,41 @@ TEST(special_functions) {
   for (size_t i = 400; i < x.size(); i += 37)
     near &= std::fabs(out[i] - std::cyl_bessel_j(1.0, x[i])) < 1e-14;
   EXPECT(near);
+}
+
+TEST(few_rows_by_a_large_matrix) {
+  constexpr i64 n = 11, k = 520;  // two warps' columns in the last block; a rest of a step
+  const auto numbers = [](size_t count, int modulus) {
+    const std::vector<float> from = counted<float>(count, modulus);
+    std::vector<bfloat16> to;
+    for (const float x : from) to.push_back(bfloat16(x - float(modulus / 2)));
+    return to;
+  };
+  const auto a = numbers(3 * k, 9), b = numbers(n * k, 13), bias = numbers(n, 5);
+  std::vector<bfloat16> out(3 * n, bfloat16(99.0f));
+  MatmulArgs args{};
+  args.out = out.data(), args.a = a.data(), args.b = b.data(), args.bias = bias.data();
+  args.m = 3, args.n = n, args.k = k, args.out_row = n, args.out_col = 1;
+  args.a_row = k, args.a_col = 1, args.b_row = 1, args.b_col = k;
+  launch_together({2}, kBlock, few_rows<bfloat16, 3>, args);
+  for (size_t r = 0; r < 3; ++r) {
+    for (size_t c = 0; c < n; ++c) {
+      float sum = float(bias[c]);
+      for (size_t i = 0; i < k; ++i) sum += float(a[r * k + i]) * float(b[c * k + i]);
+      EXPECT(out[r * n + c].bits == bfloat16(sum).bits);  // whole numbers: exact in any order
+    }
+  }
+}
+
+TEST(rows_that_begin_anywhere) {
+  constexpr size_t rows = 3, width = 2051, step = 2056;
+  const auto from = counted<u16>(rows * width + 1, 60000);
+  std::vector<u16> aligned(rows * step, 7), back(rows * width + 1, 7);
+  const OddRowsArgs there{from.data() + 1, aligned.data(), width, step, rows, width, step};
+  launch({2 * rows}, kBlock, copy_odd_rows<u16>, there);
+  for (size_t i = 0; i < rows * step; ++i)
+    EXPECT(aligned[i] == (i % step < width ? from[1 + i / step * width + i % step] : 0));
+  const OddRowsArgs again{aligned.data(), back.data() + 1, step, width, rows, width, width};
+  launch({2 * rows}, kBlock, copy_odd_rows<u16>, again);
+  EXPECT(back[0] == 7 && std::equal(back.begin() + 1, back.end(), from.begin() + 1));
 }

@@ -166,6 +166,43 @@ def test_dropout_draws_the_numbers_of_the_cpu(dtype):
     check(f, qkv(70, 83, 32), dtype)
 
 
+# Several tiles of 64, ragged; heads that share keys; a padding mask, which has one row for all.
+@pytest.mark.parametrize("extras", ["plain", "dropout", "padding", "added", "padding dropout"])
+@pytest.mark.parametrize("width", [64, 128, 80, 32])
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
+def test_half_precision_with_masks_and_dropout(dtype, width, extras):
+    queries, keys = 200, 333
+    seen = rl.arange(keys)[None] < rl.tensor([[keys], [77]])
+    added = rl.randn(2, 1, queries, keys)
+
+    def f(q, k, v):
+        rl.manual_seed(11)
+        mask = None
+        if "padding" in extras:
+            mask = seen[:, None, None].to(q.device)
+        if extras == "added":
+            mask = added.to(dtype).to(q)
+        p = 0.3 if "dropout" in extras else 0.0
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
+            return F.scaled_dot_product_attention(q, k, v, mask, p, enable_gqa=True)
+
+    check(f, qkv(queries, keys, width, lead=(2, 4), key_lead=(2, 2)), dtype)
+    if extras in ("plain", "dropout"):
+        causal = lambda q, k, v: F.scaled_dot_product_attention(  # noqa: E731
+            q, k, v, None, 0.0 if extras == "plain" else 0.3, is_causal=True
+        )
+        rl.manual_seed(11)
+        check(seeded(causal), qkv(queries, keys, width), dtype)
+
+
+def seeded(f):
+    def run_seeded(*inputs):
+        rl.manual_seed(11)
+        return f(*inputs)
+
+    return run_seeded
+
+
 def test_layouts_of_split_heads():
     def f(x):
         q, k, v = (t.unflatten(2, (4, 32)).transpose(1, 2) for t in x.split(128, dim=2))

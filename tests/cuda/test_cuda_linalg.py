@@ -484,3 +484,40 @@ def test_captured():
         y = a + 1
     g.replay()
     near(y, a + 1)
+
+
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_products_of_few_rows(rows, dtype):
+    """As a model that writes its text has them: a kernel of our own."""
+    rl.manual_seed(0)
+    for n, k in ((1, 512), (333, 1032), (2048, 256)):
+        x, w, b = rl.randn(rows, k).to(dtype), rl.randn(n, k).to(dtype), rl.randn(n).to(dtype)
+        for bias in (None, b):
+            there = None if bias is None else bias.cuda()
+            got = rl.nn.functional.linear(x.cuda(), w.cuda(), there).cpu().double()
+            want = rl.nn.functional.linear(
+                x.double(), w.double(), None if bias is None else bias.double()
+            )
+            worst = (got - want).abs().max().item()
+            assert worst <= 4 * k**0.5 * (2**-11 if dtype == rl.float16 else 2**-8)
+
+
+@pytest.mark.parametrize("width", [5003, 5002, 5004])
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
+def test_products_by_rows_that_begin_anywhere(dtype, width):
+    """A vocabulary's size is no multiple of eight: copies with aligned rows take part."""
+    rl.manual_seed(0)
+    x, w = rl.randn(4096, 1024).to(dtype), (rl.randn(width, 1024) / 32).to(dtype)
+    g = rl.randn(4096, width).to(dtype)
+
+    def passes(device, wide):
+        a, b = (t.to(device).to(wide or dtype).requires_grad_() for t in (x, w))
+        y = rl.nn.functional.linear(a, b)
+        y.backward(g.to(y))
+        assert y.is_contiguous()
+        return [t.detach().cpu().double() for t in (y, a.grad, b.grad)]
+
+    for got, want in zip(passes("cuda", None), passes("cuda", rl.float32), strict=True):
+        close = 3 * 2.0 ** (-11 if dtype == rl.float16 else -8)
+        assert ((got - want).abs() <= close * want.abs().clamp(min=1.0)).all()

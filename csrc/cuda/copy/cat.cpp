@@ -28,19 +28,29 @@ std::vector<size_t> memory_order(const Tensor& t) {
   return order;
 }
 
-bool is_dense_in(const Tensor& t, const std::vector<size_t>& order) {
-  int64_t expected = 1;
+// Elements from one stretch of t to the next, if the dims from `d` on lie end to end and those
+// before it are one evenly spaced dim; else -1.
+int64_t step_of_stretches(const Tensor& t, const std::vector<size_t>& order, size_t d) {
+  int64_t expected = 1, step = 0;
+  bool inside = true;
   for (size_t i = order.size(); i-- > 0;) {
-    const int64_t n = t.sizes()[order[i]];
-    if (n != 1 && t.strides()[order[i]] != expected) return false;
+    const int64_t n = t.sizes()[order[i]], stride = t.strides()[order[i]];
+    if (n != 1 && !inside && step == 0) step = expected = stride;
+    if (n != 1 && (stride != expected || stride <= 0)) return -1;
     expected *= n;
+    inside = inside && order[i] != d;
   }
-  return true;
+  return step == 0 ? expected : step;
+}
+
+bool is_dense_in(const Tensor& t, const std::vector<size_t>& order) {
+  return step_of_stretches(t, order, order.empty() ? 0 : order.front()) >= 0;
 }
 
 struct Piece {
   const Tensor* tensor;
   int64_t place;  // along the joined dim
+  int64_t step;   // of its stretches, in elements
 };
 
 class Launch {
@@ -54,7 +64,9 @@ class Launch {
     args_.in[k] = piece.tensor->data();
     args_.run[k] = extent * inner_;
     args_.place[k] = piece.place * inner_;
-    bits_ |= reinterpret_cast<uintptr_t>(args_.in[k]) | uint64_t(args_.run[k] | args_.place[k]);
+    args_.step[k] = piece.step * out_.element_size();
+    bits_ |= reinterpret_cast<uintptr_t>(args_.in[k]) |
+             uint64_t(args_.run[k] | args_.place[k] | args_.step[k]);
     longest_ = std::max(longest_, args_.run[k]);
     if (count_ == kCatInputs) queue();
   }
@@ -70,7 +82,7 @@ class Launch {
     const bool is_long = most >= int64_t(1) << 31;
     args_.out_run >>= unit;
     for (int k = 0; k < count_; ++k) {
-      args_.run[k] >>= unit, args_.place[k] >>= unit;
+      args_.run[k] >>= unit, args_.place[k] >>= unit, args_.step[k] >>= unit;
       if (!is_long) args_.by_run[k] = Divider<u32>::of(u32(args_.run[k]));
     }
     const int device = out_.device().index;
@@ -108,8 +120,9 @@ void cat(std::span<const Tensor> tensors, int64_t dim, const Tensor& out) {
     if (t.dim() != out.dim()) continue;  // an empty vector, which joins with anything
     const int64_t extent = t.sizes()[d];
     if (t.numel() > 0) {
-      if (dense && t.dtype() == out.dtype() && is_dense_in(t, order)) {
-        launch.add({&t, at}, extent);
+      const int64_t step = dense ? step_of_stretches(t, order, d) : -1;
+      if (step >= 0 && t.dtype() == out.dtype()) {
+        launch.add({&t, at, step}, extent);
       } else {
         Dims sizes(out.sizes());
         sizes[d] = extent;

@@ -48,11 +48,11 @@ const KernelFamily kCopy{"copy.cu", spell_copy};
 const KernelFamily kFill{"copy.cu", spell_fill};
 const KernelFamily kTurn{"copy.cu", spell_turn};
 
+uint64_t bytes_key(unsigned mode, int64_t width) {
+  return uint64_t(mode) << 11 | 1 << 10 | uint64_t(width) << 5 | uint64_t(width);
+}
 uint64_t copy_key(unsigned mode, const Tensor& dst, const Tensor& src) {
-  if (dst.dtype() == src.dtype()) {
-    const auto width = uint64_t(dst.element_size());
-    return uint64_t(mode) << 11 | 1 << 10 | width << 5 | width;
-  }
+  if (dst.dtype() == src.dtype()) return bytes_key(mode, dst.element_size());
   return uint64_t(mode) << 11 | uint64_t(dst.dtype()) << 5 | uint64_t(src.dtype());
 }
 
@@ -102,6 +102,29 @@ bool copy_transposed(const Walk<2>& walk, const Tensor& src, const Tensor& dst) 
   return true;
 }
 
+// Rows of one type that lie end to end on both sides are moved as elements of up to 16 bytes: returns
+// the bytes of one, and counts the walk in them.
+int64_t widen(Walk<2>& walk, const Tensor& src, const Tensor& dst) {
+  const int64_t size = dst.element_size();
+  if (src.dtype() != dst.dtype() || walk.dims == 0 ||
+      walk.strides[0] != std::array<int64_t, 2>{1, 1})
+    return size;
+  int64_t times = 16 / size;
+  const auto fits = [&] {
+    bool all = walk.sizes[0] % times == 0 && is_aligned(src.data(), times * size) &&
+               is_aligned(dst.data(), times * size);
+    for (size_t d = 1; d < size_t(walk.dims); ++d)
+      for (const int64_t step : walk.strides[d]) all = all && step % times == 0;
+    return all;
+  };
+  while (times > 1 && !fits()) times /= 2;
+  walk.sizes[0] /= times;
+  walk.numel /= times;
+  for (size_t d = 1; d < size_t(walk.dims); ++d)
+    for (int64_t& step : walk.strides[d]) step /= times;
+  return times * size;
+}
+
 // Both on one device.
 void copy_on_device(const Tensor& src, const Tensor& dst) {
   const int64_t n = dst.numel();
@@ -131,12 +154,16 @@ void copy_on_device(const Tensor& src, const Tensor& dst) {
     return;
   }
   if (copy_transposed(walk, src, dst)) return;
+  const int64_t wide = widen(walk, src, dst);
+  const bool wider = wide != dst.element_size();
   with_nest(walk, [&]<class I>(const Nest<I, 2>& nest) {
     walk.peel([&](const std::array<int64_t, 2>& offsets, int64_t count) {
-      const CopyArgs args{count, dst.data<char>() + offsets[0] * dst.element_size(),
-                          src.data<char>() + offsets[1] * src.element_size()};
-      launch_each(kCopy, copy_key(sizeof(I) == 4 ? kShort : kLong, dst, src), device, count, args,
-                  nest);
+      const CopyArgs args{
+          count, dst.data<char>() + offsets[0] * wide,
+          src.data<char>() + offsets[1] * (wider ? wide : src.element_size())};
+      const unsigned mode = sizeof(I) == 4 ? kShort : kLong;
+      launch_each(kCopy, wider ? bytes_key(mode, wide) : copy_key(mode, dst, src), device, count,
+                  args, nest);
     });
   });
 }

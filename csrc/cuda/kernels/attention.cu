@@ -9,7 +9,8 @@
 //   queries pass by). Both compute the weights again from lse, the logarithm of each row's sum.
 //   The first one also writes delta, the sums of g * out over each row, for the second.
 // - D: the width of heads, filled up to a power of two. `exact`: see Note [Parts of a float].
-//   `extras`: there is a mask or dropout.
+//   `extras`: whether there is a mask, or dropout.
+// Tiles that pass by in backward have two places: while one is worked with, the next one comes.
 #include "cuda/kernels/attention.h"
 
 namespace rush {
@@ -22,13 +23,13 @@ inline constexpr int kForwardBlocks = D > 64           ? 2
                                       : sizeof(T) == 2 ? 4
                                                        : 3;
 
-template <class T, int D, int N, bool exact, bool extras>
+template <class T, int D, int N, bool exact, int extras>
 __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
     attention_forward(AttentionArgs args) {
   after_earlier();
   constexpr int kQueries = kTileWarps * kTileRows, kRoom = Parts<T, exact>::kCount * N * D;
   using E = typename Parts<T, exact>::Element;
-  alignas(16) __shared__ E room[2 * kRoom];
+  alignas(kTileAlignment) __shared__ E room[2 * kRoom];
   E *keys = room, *values = room + kRoom;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const HeadPlace place(args, int(blockIdx.x / args.blocks));
@@ -46,15 +47,19 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
   const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
   float out[D / 8][4] = {};
   float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {0, 0};
+  const Dropout dropout(args);
 #pragma unroll 1
   for (int key = 0; key < end; key += N) {
-    wait_for_copies();
+    wait_for_tiles();
     __syncthreads();
     load_tile<T, exact, D, N>(values, v, key);
-    float p[N / 8][4] = {};
+    float p[N / 8][4];
     multiply_by_rows<N>(p, queries, keys);
     finish_scores<extras, false, N>(p, args, place, own, key);
-    wait_for_copies();
+    u32 kept[4];
+    if constexpr ((extras & kDropout) != 0)
+      find_kept<false, N>(kept, args, dropout, place, own, key);
+    wait_for_tiles();
     __syncthreads();
     if (key + N < end) load_tile<T, exact, D, N>(keys, k, key + N);
 #pragma unroll
@@ -78,8 +83,7 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
           float& x = p[n][2 * r + e];
           x = math::quick_exp2(x - base);
           sum[r] += x;
-          if (extras && args.keep < 1.0f)
-            x *= kept(args, place.number, own + lane / 4 + r * 8, key + n * 8 + lane % 4 * 2 + e);
+          x = if_kept<extras>(kept, n, 2 * r + e, x);
         }
       }
 #pragma unroll
@@ -93,7 +97,8 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
   for (int r = 0; r < 2; ++r) {
     const float all = row_sum(sum[r]);
     const int query = own + lane / 4 + r * 8;
-    share[r] = all == 0.0f ? 0.0f : 1.0f / all;  // a query that may see nothing gets zeros
+    // A query that may see nothing gets zeros.
+    share[r] = all == 0.0f ? 0.0f : (extras & kDropout ? args.keep_scale : 1.0f) / all;
     if (lane % 4 == 0 && query < args.queries)
       args.lse[i64(place.number) * args.queries + query] =
           all == 0.0f ? minus_infinity() : top[r] * kLn2 + math::log(all);
@@ -111,13 +116,16 @@ RUSH_FN float lse_of(const AttentionArgs& a, int head, int query) {
   return x == minus_infinity() ? -minus_infinity() : x * kLog2E;
 }
 
-template <class T, int D, int N, bool exact, bool extras>
+// Places for each tile that passes by: a float has too many parts for two.
+template <class T>
+inline constexpr int kStages = sizeof(T) == 2 ? 2 : 1;
+
+template <class T, int D, int N, bool exact, int extras>
 __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionArgs args) {
   after_earlier();
   constexpr int kQueries = kTileWarps * kTileRows, kRoom = Parts<T, exact>::kCount * N * D;
   using E = typename Parts<T, exact>::Element;
-  alignas(16) __shared__ E room[2 * kRoom];
-  E *keys = room, *values = room + kRoom;
+  alignas(kTileAlignment) __shared__ E room[kStages<T>][2][kRoom];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const HeadPlace place(args, int(blockIdx.x / args.blocks));
   const int first = (args.blocks - 1 - int(blockIdx.x % args.blocks)) * kQueries;
@@ -127,9 +135,12 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
   const auto of_queries = [&](const void* p, const HeadSteps& steps, int width) {
     return rows_of<T>(args, p, steps, place.batch, place.head, args.queries, width);
   };
+  const auto load = [&](E (&to)[2][kRoom], int key) {
+    load_tile<T, exact, D, N>(to[0], k, key);
+    load_tile<T, exact, D, N>(to[1], v, key);
+  };
 
-  load_tile<T, exact, D, N>(keys, k, 0);
-  load_tile<T, exact, D, N>(values, v, 0);
+  load(room[0], 0);
   RowFragments<T, exact, D> queries, grads;
   queries.load(of_queries(args.q, args.q_steps, args.width), own);
   grads.load(of_queries(args.g, args.g_steps, args.value_width), own);
@@ -145,33 +156,32 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
   }
 
   const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
+  const float keep_scale = extras & kDropout ? args.keep_scale : 1.0f;
+  const Dropout dropout(args);
   float out[D / 8][4] = {};
+  int stage = 0;
 #pragma unroll 1
-  for (int key = 0; key < end; key += N) {
-    wait_for_copies();
+  for (int key = 0; key < end; key += N, stage = kStages<T> - 1 - stage) {
+    if (kStages<T> == 1 && key > 0) __syncthreads(), load(room[0], key);
+    wait_for_tiles();
     __syncthreads();
-    float p[N / 8][4] = {}, ds[N / 8][4] = {};
-    multiply_by_rows<N>(p, queries, keys);
-    multiply_by_rows<N>(ds, grads, values);
-    __syncthreads();
-    if (key + N < end) load_tile<T, exact, D, N>(values, v, key + N);
+    if (kStages<T> == 2 && key + N < end) load(room[1 - stage], key + N);
+    float p[N / 8][4], ds[N / 8][4];
+    multiply_by_rows<N>(p, queries, room[stage][0]);
+    multiply_by_rows<N>(ds, grads, room[stage][1]);
     finish_scores<extras, false, N>(p, args, place, own, key);
+    u32 kept[4];
+    if constexpr ((extras & kDropout) != 0)
+      find_kept<false, N>(kept, args, dropout, place, own, key);
 #pragma unroll
     for (int n = 0; n < N / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        float g = ds[n][e];
-        if (extras && args.keep < 1.0f)
-          g *= kept(args, place.number, own + lane / 4 + e / 2 * 8,
-                    key + n * 8 + lane % 4 * 2 + e % 2);
+        const float g = if_kept<extras>(kept, n, e, ds[n][e]) * keep_scale;
         ds[n][e] = math::quick_exp2(p[n][e] - lse[e / 2]) * (g - delta[e / 2]);
       }
     }
-    multiply_by_columns<T, exact, N, D>(out, ds, keys);
-    if (key + N < end) {
-      __syncthreads();
-      load_tile<T, exact, D, N>(keys, k, key + N);
-    }
+    multiply_by_columns<T, exact, N, D>(out, ds, room[stage][0]);
   }
   store_rows<T, D>(out, head_of<T>(args.gq, args.gq_steps, place.batch, place.head),
                    args.gq_steps.row, own, args.queries, args.width, args.aligned, args.scale,
@@ -181,16 +191,15 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
 // Which of the two gradients a launch computes: wide heads leave no registers for both.
 enum AttentionPart : int { kBothParts = 0, kValuePart = 1, kKeyPart = 2 };
 
-template <class T, int D, int N, bool exact, bool extras, int part>
+template <class T, int D, int N, bool exact, int extras, int part>
 __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs args) {
   after_earlier();
   constexpr int kKeys = kTileWarps * kTileRows;
   constexpr bool for_keys = part != kValuePart, for_values = part != kKeyPart;
   constexpr int kRoom = Parts<T, exact>::kCount * N * D;
   using E = typename Parts<T, exact>::Element;
-  alignas(16) __shared__ E room[2 * kRoom];
-  __shared__ float lse[N], delta[N];
-  E *queries = room, *grads = room + kRoom;
+  alignas(kTileAlignment) __shared__ E room[kStages<T>][2][kRoom];
+  alignas(8) __shared__ float of_rows[kStages<T>][2][N];  // lse and delta
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int key_heads = args.heads / args.group, number = int(blockIdx.x / args.blocks);
   const int batch = number / key_heads, head = number % key_heads;
@@ -201,42 +210,55 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
   if (for_keys)
     values.load(rows_of<T>(args, args.v, args.v_steps, batch, head, args.keys, args.value_width),
                 own);
-
-  float key_grad[D / 8][4] = {}, value_grad[D / 8][4] = {};
-  for (int shared_by = 0; shared_by < args.group; ++shared_by) {
-    const HeadPlace place(args, batch * args.heads + head * args.group + shared_by);
+  const auto load = [&](int stage, const HeadPlace& place, int query) {
     const auto q =
         rows_of<T>(args, args.q, args.q_steps, place.batch, place.head, args.queries, args.width);
     const auto g = rows_of<T>(args, args.g, args.g_steps, place.batch, place.head, args.queries,
                               args.value_width);
+    load_tile<T, exact, D, N>(room[stage][0], q, query);
+    load_tile<T, exact, D, N>(room[stage][1], g, query);
+    for (int i = threadIdx.x; i < N; i += kTileThreads) {
+      of_rows[stage][0][i] = lse_of(args, place.number, query + i);
+      of_rows[stage][1][i] = query + i < args.queries
+                                 ? args.delta[i64(place.number) * args.queries + query + i]
+                                 : 0.0f;
+    }
+  };
+
+  const float keep_scale = extras & kDropout ? args.keep_scale : 1.0f;
+  const Dropout dropout(args);
+  float key_grad[D / 8][4] = {}, value_grad[D / 8][4] = {};
+  const int begin = args.causal ? first / N * N : 0;
+  for (int shared_by = 0; shared_by < args.group && begin < args.queries; ++shared_by) {
+    const HeadPlace place(args, batch * args.heads + head * args.group + shared_by);
+    __syncthreads();
+    load(0, place, begin);
+    int stage = 0;
 #pragma unroll 1
-    for (int query = args.causal ? first / N * N : 0; query < args.queries; query += N) {
+    for (int query = begin; query < args.queries; query += N, stage = kStages<T> - 1 - stage) {
+      if (kStages<T> == 1 && query > begin) __syncthreads(), load(0, place, query);
+      wait_for_tiles();
       __syncthreads();
-      load_tile<T, exact, D, N>(queries, q, query);
-      load_tile<T, exact, D, N>(grads, g, query);
-      for (int i = threadIdx.x; i < N; i += kTileThreads) {
-        lse[i] = lse_of(args, place.number, query + i);
-        delta[i] = query + i < args.queries
-                       ? args.delta[i64(place.number) * args.queries + query + i]
-                       : 0.0f;
-      }
-      wait_for_copies();
-      __syncthreads();
-      float p[N / 8][4] = {}, ds[N / 8][4] = {};
+      if (kStages<T> == 2 && query + N < args.queries) load(1 - stage, place, query + N);
+      const E *queries = room[stage][0], *grads = room[stage][1];
+      float p[N / 8][4], ds[N / 8][4];
       multiply_by_rows<N>(p, keys, queries);
       if (for_keys) multiply_by_rows<N>(ds, values, grads);
       finish_scores<extras, true, N>(p, args, place, own, query);
+      u32 kept[4];
+      if constexpr ((extras & kDropout) != 0)
+        find_kept<true, N>(kept, args, dropout, place, own, query);
 #pragma unroll
       for (int n = 0; n < N / 8; ++n) {
+        const auto lse = load_pack<2>(of_rows[stage][0] + n * 8 + lane % 4 * 2);
+        const auto delta = load_pack<2>(of_rows[stage][1] + n * 8 + lane % 4 * 2);
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const int col = n * 8 + lane % 4 * 2 + e % 2;
-          const float weight = math::quick_exp2(p[n][e] - lse[col]);
-          const float keep = extras && args.keep < 1.0f
-                                 ? kept(args, place.number, query + col, own + lane / 4 + e / 2 * 8)
-                                 : 1.0f;
-          p[n][e] = weight * keep;
-          ds[n][e] = weight * (ds[n][e] * keep - delta[col]);
+          const float weight = math::quick_exp2(p[n][e] - lse.v[e % 2]);
+          p[n][e] = if_kept<extras>(kept, n, e, weight);
+          if (for_keys)
+            ds[n][e] = weight * (if_kept<extras>(kept, n, e, ds[n][e]) * keep_scale -
+                                 delta.v[e % 2]);
         }
       }
       if (for_values) multiply_by_columns<T, exact, N, D>(value_grad, p, grads);
@@ -248,7 +270,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
                      own, args.keys, args.width, args.aligned, args.scale, args.scale);
   if (for_values)
     store_rows<T, D>(value_grad, head_of<T>(args.gv, args.gv_steps, batch, head), args.gv_steps.row,
-                     own, args.keys, args.value_width, args.aligned, 1.0f, 1.0f);
+                     own, args.keys, args.value_width, args.aligned, keep_scale, keep_scale);
 }
 
 }  // namespace rush

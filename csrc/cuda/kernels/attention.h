@@ -36,44 +36,137 @@ struct HeadPlace {
       : number(n), batch(n / a.heads), head(n % a.heads) {}
 };
 
+// What a call has beside queries, keys and values: bits of `extras`.
+enum AttentionExtras : int { kMasked = 1, kDropout = 2 };
+
+// What a mask makes of a score with base 2.
+RUSH_FN float masked_score(float score, bool seen) { return seen ? score : minus_infinity(); }
+RUSH_FN float masked_score(float score, float added) { return score + added * kLog2E; }
+
+// `row` and `col` are the thread's own first ones. What lies outside is left as it is.
+template <class M, bool transposed, int N>
+RUSH_FN void apply_mask(float (&c)[N / 8][4], const AttentionArgs& a, const HeadPlace& place,
+                        int row, int col) {
+  const i64 row_step = transposed ? a.mask_col : a.mask_steps.row;
+  const i64 col_step = transposed ? a.mask_steps.row : a.mask_col;
+  const int rows = transposed ? a.keys : a.queries, cols = transposed ? a.queries : a.keys;
+  const M* at = static_cast<const M*>(a.mask) + place.batch * a.mask_steps.batch +
+                place.head * a.mask_steps.head + row * row_step + col * col_step;
+  // Can two neighbouring keys be read at once? The thread's first column is even.
+  const bool pairs = !transposed && col_step == 1 && cols % 2 == 0 && row_step % 2 == 0 &&
+                     reinterpret_cast<u64>(at) % (2 * sizeof(M)) == 0;
+#pragma unroll
+  for (int r = 0; r < 2; ++r, at += 8 * row_step) {
+    if (row + 8 * r >= rows) continue;
+    if (col_step == 0) {  // one row of a mask for all queries, as padding has it
+      const M all = *at;
+#pragma unroll
+      for (int n = 0; n < N / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) c[n][2 * r + e] = masked_score(c[n][2 * r + e], all);
+      continue;
+    }
+#pragma unroll
+    for (int n = 0; n < N / 8; ++n) {
+      if (pairs) {
+        if (col + 8 * n >= cols) continue;
+        const Pack<M, 2> both = load_pack<2>(at + 8 * n);
+        c[n][2 * r] = masked_score(c[n][2 * r], both.v[0]);
+        c[n][2 * r + 1] = masked_score(c[n][2 * r + 1], both.v[1]);
+        continue;
+      }
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        if (col + 8 * n + e < cols)
+          c[n][2 * r + e] = masked_score(c[n][2 * r + e], at[(8 * n + e) * col_step]);
+    }
+  }
+}
+
 // Scores as they enter the exponential with base 2: scaled, masked, -inf where a query may not
 // look. `transposed`: c holds keys by queries. `first_row` and `first_col` are those of c.
-template <bool extras, bool transposed, int N>
+template <int extras, bool transposed, int N>
 RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const HeadPlace& place,
                            int first_row, int first_col) {
   const int lane = threadIdx.x % 32, row = first_row + lane / 4, col = first_col + lane % 4 * 2;
   const float scale = a.scale * kLog2E;
+#pragma unroll
+  for (int n = 0; n < N / 8; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) c[n][e] *= scale;
+  if constexpr ((extras & kMasked) != 0) {
+    if (a.mask_is_bool)
+      apply_mask<bool, transposed, N>(c, a, place, row, col);
+    else
+      apply_mask<float, transposed, N>(c, a, place, row, col);
+  }
   const int first_key = transposed ? first_row : first_col,
             first_query = transposed ? first_col : first_row;
   const int keys = transposed ? kTileRows : N;
-  const bool edge = first_key + keys > a.keys || (a.causal && first_key + keys - 1 > first_query);
-  const i64 mask_at = place.batch * a.mask_steps.batch + place.head * a.mask_steps.head;
+  if (first_key + keys <= a.keys && !(a.causal && first_key + keys - 1 > first_query)) return;
 #pragma unroll
   for (int n = 0; n < N / 8; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const int r = row + e / 2 * 8, k = col + n * 8 + e % 2;
       const int query = transposed ? k : r, key = transposed ? r : k;
-      float x = c[n][e] * scale;
-      bool hidden = edge && (key >= a.keys || (a.causal && key > query));
-      if (extras && a.mask && key < a.keys && query < a.queries) {
-        const i64 at = mask_at + query * a.mask_steps.row + key * a.mask_col;
-        if (a.mask_is_bool)
-          hidden |= !static_cast<const bool*>(a.mask)[at];
-        else
-          x += static_cast<const float*>(a.mask)[at] * kLog2E;
-      }
-      c[n][e] = hidden ? minus_infinity() : x;
+      if (key >= a.keys || (a.causal && key > query)) c[n][e] = minus_infinity();
     }
   }
 }
 
-// What dropout multiplies the weight of a key by. Four neighbouring keys share a block of words.
-RUSH_FN float kept(const AttentionArgs& a, int head, int query, int key) {
-  const u64 row = u64(head) * u64(a.queries) + u64(query);
-  const RandomKey from = random_key(a.seed, a.call, a.state);
-  const Philox4 words = philox(from.seed, from.call, row * u64((a.keys + 3) / 4) + u64(key / 4));
-  return uniform_float(words.v[key % 4]) < a.keep ? a.keep_scale : 0.0f;
+// Note [Dropout of weights]
+// The weight of a key is kept if word key % 4 of block row * ceil(keys / 4) + key / 4 of the call's
+// random numbers, as a number from 0 to 1, is less than `keep`; rows count through all heads. Four
+// keys share a block, and the threads that hold their weights share the work: each finds the four
+// bits of some blocks, and hands on those that it does not need itself.
+struct Dropout {
+  RandomKey key;
+  u64 blocks;  // per row
+  u32 limit;   // words below are kept: the upper 24 bits count
+
+  RUSH_FN explicit Dropout(const AttentionArgs& a)
+      : key(random_key(a.seed, a.call, a.state)), blocks(u64((a.keys + 3) / 4)) {
+    const float least = a.keep * 16777216.0f;
+    limit = u32(least);
+    limit = (limit + (float(limit) < least ? 1 : 0)) << 8;
+  }
+  RUSH_FN u32 four_bits(u64 block) const {
+    const Philox4 words = philox(key.seed, key.call, block);
+    return u32(words.v[0] < limit) | u32(words.v[1] < limit) << 1 |
+           u32(words.v[2] < limit) << 2 | u32(words.v[3] < limit) << 3;
+  }
+};
+
+// Which weights of c are kept: bit 4 * n of kept[e] is that of c[n][e].
+template <bool transposed, int N>
+RUSH_FN void find_kept(u32 (&kept)[4], const AttentionArgs& a, const Dropout& dropout,
+                       const HeadPlace& place, int first_row, int first_col) {
+  const u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  // Of c's four words that a thread has in 8 columns, transposed: the fourth part of four threads'
+  // blocks; else the half of two threads' blocks.
+  const u32 own = transposed ? g % 4 : t % 2;
+  const int query = transposed ? first_col + int(2 * t + own % 2) : first_row + int(g + own * 8);
+  const int key = transposed ? first_row + int(g / 4 * 4 + own / 2 * 8) : first_col + int(t / 2 * 4);
+  u64 block = (u64(place.number) * u64(a.queries) + u64(query)) * dropout.blocks + u64(key / 4);
+  const u64 step = transposed ? 8 * dropout.blocks : 2;
+  u32 bits = 0;
+#pragma unroll
+  for (int n = 0; n < N / 8; ++n, block += step) bits |= dropout.four_bits(block) << 4 * n;
+  if constexpr (transposed) {
+#pragma unroll
+    for (u32 e = 0; e < 4; ++e) kept[e] = word_of_lane(bits, (lane & ~12u) | e * 4) >> own;
+  } else {
+    const u32 others = word_of_lane(bits, lane ^ 1);
+    kept[0] = own ? others >> 2 : bits;
+    kept[2] = own ? bits >> 2 : others;
+    kept[1] = kept[0] >> 1, kept[3] = kept[2] >> 1;
+  }
+}
+
+template <int extras>
+RUSH_FN float if_kept(const u32 (&kept)[4], int n, int e, float x) {
+  return (extras & kDropout) && !(kept[e] >> 4 * n & 1) ? 0.0f : x;
 }
 
 // The sums of x * y over two rows of the warp's sixteen: lane / 4, and that plus 8.

@@ -14,6 +14,7 @@ struct CatArgs {
   const void* in[kCatInputs];
   i64 run[kCatInputs];    // units that input k gives to each run
   i64 place[kCatInputs];  // where in the run they start
+  i64 step[kCatInputs];   // from one stretch of input k to the next
   Divider<u32> by_run[kCatInputs];
 };
 

@@ -66,6 +66,7 @@ RUSH_FN void copy_async(void* shared, const void* global) {
 RUSH_FN void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 RUSH_FN float from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+RUSH_FN u32 word_of_lane(u32 x, u32 lane) { return __shfl_sync(0xffffffffu, x, lane); }
 
 }  // namespace rush
 

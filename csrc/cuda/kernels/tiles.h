@@ -1,7 +1,8 @@
 // tiles.h (NVRTC): tiles of rows in shared memory, and a warp's products with them.
 //
 // A tile has rows of D elements in chunks of 16 bytes; chunk c of row r lies at place c ^ (r % 8),
-// so that the eight rows of a matrix are read from different banks.
+// so that the eight rows of a matrix are read from different banks. With RUSH_WARPGROUPS, four warps
+// multiply together by one tile, whose columns then lie in halves of 64 (see Note [Warpgroups]).
 //
 // Note [Parts of a float]
 // Tensor cores multiply numbers of 16 bits. A float32 is taken apart into bfloat16 numbers, each
@@ -12,8 +13,16 @@
 
 #include "cuda/kernels/element.h"
 #include "cuda/kernels/tensor_core.h"
+#include "cuda/kernels/warpgroup.h"
 
 namespace rush {
+
+#ifdef RUSH_WARPGROUPS
+inline constexpr bool kWarpgroups = true;
+#else
+inline constexpr bool kWarpgroups = false;
+#endif
+inline constexpr int kTileAlignment = kWarpgroups ? 1024 : 16;
 
 inline constexpr int kTileThreads = 128, kTileWarps = kTileThreads / 32, kTileRows = 16;
 inline constexpr int kChunk = 8;  // elements of a tile
@@ -41,9 +50,11 @@ RUSH_FN void take_apart(float x, float y, u32 (&word)[Count]) {
   }
 }
 
-template <int D>
+template <int D, int Rows>
 RUSH_FN int tile_place(int row, int chunk) {
-  constexpr int chunks = D / kChunk;
+  constexpr int chunks = D / kChunk, half_of = kTileColumns / kChunk;
+  if constexpr (kWarpgroups)
+    return (chunk / half_of * Rows + row) * kTileColumns + (chunk % half_of ^ (row & 7)) * kChunk;
   return row * D + (chunk ^ (row & (chunks < 8 ? chunks - 1 : 7))) * kChunk;
 }
 
@@ -77,7 +88,7 @@ RUSH_FN void load_tile(typename Parts<T, exact>::Element* tile, const GlobalRows
 #pragma unroll 1
   for (int i = thread; i < Rows * chunks; i += Threads) {
     const int row = i / chunks, chunk = i % chunks, col = chunk * kChunk;
-    auto* to = tile + tile_place<D>(row, chunk);
+    auto* to = tile + tile_place<D, Rows>(row, chunk);
     const bool whole = from.aligned && first + row < from.rows && col < from.width;
     const T* at = from.data + (first + row) * from.step + col;
     if constexpr (sizeof(T) == 2) {
@@ -112,6 +123,12 @@ RUSH_FN void load_tile(typename Parts<T, exact>::Element* tile, const GlobalRows
         store_pack<4>(reinterpret_cast<u32*>(to + p * Rows * D), planes[p]);
     }
   }
+}
+
+// A tile that the block's threads have asked for is there after the next barrier.
+RUSH_FN void wait_for_tiles() {
+  wait_for_copies();
+  if constexpr (kWarpgroups) show_to_products();
 }
 
 // ---- factors ----
@@ -152,19 +169,30 @@ RUSH_FN void multiply_parts(float (&c)[4], const u32 (&a)[Count][4], const u32 (
 
 // ---- products ----
 
-// c (16 x N) += a @ tile^T, for N rows of the tile.
+// c (16 x N) = a @ tile^T, for N rows of the tile.
 template <int N, class T, bool exact, int D>
 RUSH_FN void multiply_by_rows(float (&c)[N / 8][4], const RowFragments<T, exact, D>& a,
                               const typename Parts<T, exact>::Element* tile) {
   using E = typename Parts<T, exact>::Element;
+  if constexpr (kWarpgroups) {
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k) {
+      const E* at = tile + k / 4 * N * kTileColumns + k % 4 * 16;
+      multiply_tile<false>(E(0.0f), c, a.v[k][0], tile_descriptor(at, 16), k > 0);
+    }
+    return finish_products();
+  }
   constexpr int count = Parts<T, exact>::kCount;
   const int lane = threadIdx.x % 32, m = lane / 8, row = m / 2 * 8 + lane % 8;
+#pragma unroll
+  for (int n = 0; n < N / 8; ++n) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {
 #pragma unroll
     for (int n = 0; n < N / 16; ++n) {
       u32 b[count][4];
-      const E* at = tile + tile_place<D>(n * 16 + row, 2 * k + (m & 1));
+      const E* at = tile + tile_place<D, N>(n * 16 + row, 2 * k + (m & 1));
 #pragma unroll
       for (int p = 0; p < count; ++p) load_matrices(b[p], at + p * N * D);
       multiply_parts<E, count>(c[2 * n], a.v[k], b, 0);
@@ -179,6 +207,21 @@ RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4
                                  const typename Parts<T, exact>::Element* tile) {
   using E = typename Parts<T, exact>::Element;
   constexpr int count = Parts<T, exact>::kCount;
+  if constexpr (kWarpgroups) {
+    u32 a[N / 16][4];
+#pragma unroll
+    for (int k = 0; k < N / 16; ++k)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        a[k][i] = pair_of(E(0.0f), p[2 * k + i / 2][i % 2 * 2], p[2 * k + i / 2][i % 2 * 2 + 1]);
+    begin_products();
+#pragma unroll
+    for (int k = 0; k < N / 16; ++k) {
+      const auto at = tile_descriptor(tile + k * 16 * kTileColumns, N * kTileColumns * sizeof(E));
+      multiply_tile<true>(E(0.0f), c, a[k], at, true);
+    }
+    return finish_products();
+  }
   const int lane = threadIdx.x % 32, m = lane / 8, row = (m & 1) * 8 + lane % 8;
 #pragma unroll
   for (int k = 0; k < N / 16; ++k) {
@@ -193,7 +236,7 @@ RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4
 #pragma unroll
     for (int d = 0; d < D / 16; ++d) {
       u32 b[count][4];
-      const E* at = tile + tile_place<D>(k * 16 + row, 2 * d + m / 2);
+      const E* at = tile + tile_place<D, N>(k * 16 + row, 2 * d + m / 2);
 #pragma unroll
       for (int q = 0; q < count; ++q) load_transposed(b[q], at + q * N * D);
       multiply_parts<E, count>(c[2 * d], a, b, 0);

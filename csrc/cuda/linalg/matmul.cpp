@@ -1,5 +1,5 @@
 // Matrix products on GPUs: cuBLASLt for floating types, kernels/matmul.cu for integers and for what
-// is small.
+// is small, row_products.h for some in half precision.
 //
 // cuBLASLt counts columns first. A matrix whose rows lie end to end is, column by column, its
 // transpose; so out = a @ b is asked for as out^T = b^T @ a^T, and each factor is passed as it
@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "cuda/linalg/matmul.h"
+#include "cuda/linalg/row_products.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/settings.h"
@@ -209,6 +210,11 @@ struct After {
 void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
               const Scalar& beta, const After& after = {},
               bool tf32 = settings().matmul_tf32.load(std::memory_order_relaxed)) {
+  if (const AlignedRows aligned(a, b, out, beta.equals(0)); aligned.pays()) {
+    const Tensor to = aligned.result(out);
+    multiply(aligned.factor(a), aligned.factor(b), to, alpha, beta, after, tf32);
+    return aligned.copy_back(to, out);
+  }
   Columns c;
   as_columns(out, true, c);
   const bool swapped = !c.transposed;  // out's rows lie end to end: compute out^T = b^T @ a^T
@@ -265,31 +271,13 @@ std::string spell_matmul(uint64_t key) {
 }
 const KernelFamily kMatmul{"matmul.cu", spell_matmul};
 
-MatmulArgs arguments(const Tensor& a, const Tensor& b, const Tensor& out) {
-  const size_t d = size_t(out.dim()) - 2;
-  MatmulArgs args{};
-  args.out = out.data();
-  args.a = a.data();
-  args.b = b.data();
-  args.batches = d ? out.sizes()[0] : 1;
-  args.m = out.sizes()[d];
-  args.n = out.sizes()[d + 1];
-  args.k = a.sizes()[d + 1];
-  if (d)
-    args.out_batch = out.strides()[0], args.a_batch = a.strides()[0], args.b_batch = b.strides()[0];
-  args.out_row = out.strides()[d], args.out_col = out.strides()[d + 1];
-  args.a_row = a.strides()[d], args.a_col = a.strides()[d + 1];
-  args.b_row = b.strides()[d], args.b_col = b.strides()[d + 1];
-  return args;
-}
-
 Grid tiles(const MatmulArgs& args, int64_t side) {
   return {unsigned((args.n + side - 1) / side), unsigned((args.m + side - 1) / side),
           unsigned(std::min<int64_t>(args.batches, 65535))};
 }
 
 void multiply_ourselves(const Tensor& a, const Tensor& b, const Tensor& out) {
-  const MatmulArgs args = arguments(a, b, out);
+  const MatmulArgs args = matmul_arguments(a, b, out);
   launch(kMatmul, uint64_t(out.dtype()), out.device().index, tiles(args, 64), {kThreads}, args);
 }
 
@@ -298,7 +286,7 @@ void multiply_ourselves(const Tensor& a, const Tensor& b, const Tensor& out) {
 bool multiply_small(const Tensor& a, const Tensor& b, const Tensor& out, const void* bias) {
   constexpr int64_t kMostTiles = 128;
   if (!is_floating(out.dtype()) || a.sizes().back() > kSmallDepth) return false;
-  MatmulArgs args = arguments(a, b, out);
+  MatmulArgs args = matmul_arguments(a, b, out);
   args.bias = bias;
   if (args.batches > kMostTiles || args.m > kMostTiles * 16 || args.n > kMostTiles * 16)
     return false;
@@ -322,7 +310,9 @@ void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& 
   if (a.sizes()[size_t(a.dim()) - 1] == 0 || alpha.equals(0)) return scale(out, beta);
   const bool ours = category(out.dtype()) <= Category::Integer || !lt::library().missing.empty();
   Columns ignored;
-  if (alpha.equals(1) && beta.equals(0) && multiply_small(a, b, out, nullptr)) return;
+  if (alpha.equals(1) && beta.equals(0) &&
+      (multiply_small(a, b, out, nullptr) || multiply_few_rows(a, b, out, nullptr)))
+    return;
   if (!ours && as_columns(out, true, ignored)) return multiply(a, b, out, alpha, beta);
   if (ours && alpha.equals(1) && beta.equals(0)) return multiply_ourselves(a, b, out);
   // Into a fresh result, then joined with the old one.
@@ -346,7 +336,8 @@ bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& 
   const Tensor transposed =
       make_tensor(w.storage(), Dims{w.sizes()[1], w.sizes()[0]},
                   Dims{w.strides()[1], w.strides()[0]}, w.offset(), w.dtype());
-  if (multiply_small(x, transposed, out, bias.data())) {
+  if (multiply_small(x, transposed, out, bias.data()) ||
+      multiply_few_rows(x, transposed, out, bias.data())) {
     if (relu) map_unary(UnaryFn::Relu, out, out);
     return true;
   }

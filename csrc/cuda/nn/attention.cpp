@@ -1,5 +1,5 @@
 // Attention on GPUs: by cuDNN where it serves and pays, else through kernels/attention.cu, which knows
-// masks, dropout by our random numbers, float32 and any layout.
+// masks, dropout by our random numbers, float32 and any layout; on Hopper, attention_hopper.cu.
 #include "device/nn/attention.h"
 
 #include <bit>
@@ -18,14 +18,16 @@ constexpr int kRowsABlock = 64, kAttentionThreads = 128;
 constexpr int64_t kDecodeRows = 16, kDecodeKeys = 64, kDecodeWidth = 128;
 enum Kernel : uint64_t { kForward, kQueryGrad, kKeyGrad };
 enum Part : uint64_t { kBothParts, kValuePart, kKeyPart };
+enum Extras : uint64_t { kMasked = 1, kDropout = 2 };  // bits
 
 // Key: kernel, part, exact, extras, logarithm of the width, type.
 struct Instance {
   DType dtype;
   int width;
-  bool exact, extras;
+  bool exact;
+  uint64_t extras;
   uint64_t key(Kernel kernel, Part part = kBothParts) const {
-    return kernel << 14 | part << 12 | uint64_t(exact) << 11 | uint64_t(extras) << 10 |
+    return kernel << 15 | part << 13 | uint64_t(exact) << 12 | extras << 10 |
            uint64_t(std::countr_zero(unsigned(width))) << 4 | uint64_t(dtype);
   }
 };
@@ -38,17 +40,23 @@ int tile_rows(Kernel kernel, DType dtype, int width) {
 }
 
 std::string spell(uint64_t key) {
-  const auto kernel = Kernel(key >> 14);
+  const auto kernel = Kernel(key >> 15);
   const DType dtype = DType(key & 15);
   const int width = 1 << (key >> 4 & 63);
   constexpr const char* names[] = {"attention_forward", "attention_query_grad",
                                    "attention_key_grad"};
-  const auto flag = [&](int bit) { return key >> bit & 1 ? "true" : "false"; };
-  const std::string part = kernel == kKeyGrad ? concat(", ", key >> 12 & 3) : std::string();
+  const std::string part = kernel == kKeyGrad ? concat(", ", key >> 13 & 3) : std::string();
   return concat("rush::", names[kernel], "<", kernel_type(dtype), ", ", width, ", ",
-                tile_rows(kernel, dtype, width), ", ", flag(11), ", ", flag(10), part, ">");
+                tile_rows(kernel, dtype, width), ", ", key >> 12 & 1 ? "true" : "false", ", ",
+                key >> 10 & 3, part, ">");
 }
-const KernelFamily kAttention{"attention.cu", spell};
+const KernelFamily kAttention{"attention.cu", spell}, kHopper{"attention_hopper.cu", spell};
+
+// Has the GPU products of warpgroups, and are they written for such heads?
+bool by_warpgroups(const Instance& x, int device) {
+  return device_info(device).arch() == 90 && is_reduced_float(x.dtype) &&
+         (x.width == 64 || x.width == 128);
+}
 
 // Key: extras, logarithm of the width, type.
 std::string spell_decode(uint64_t key) {
@@ -150,7 +158,7 @@ struct Call {
     int width = 32;
     while (width < std::max(args.width, args.value_width)) width *= 2;
     instance = {q.dtype(), width, q.dtype() != DType::Float32 || !settings().matmul_tf32.load(),
-                mask.defined() || o.dropout > 0};
+                (mask.defined() ? uint64_t(kMasked) : 0) | (o.dropout > 0 ? uint64_t(kDropout) : 0)};
   }
 
   // A copy takes the place of what cannot be walked.
@@ -215,8 +223,8 @@ struct Call {
     const int64_t blocks = args.blocks * all_heads;
     check(blocks < int64_t(1) << 31, ErrorKind::NotImplemented, "scaled_dot_product_attention",
           "too many rows for a GPU: ", rows * all_heads);
-    launch(kAttention, instance.key(kernel, part), device, {unsigned(blocks)}, {kAttentionThreads},
-           args);
+    launch(by_warpgroups(instance, device) ? kHopper : kAttention, instance.key(kernel, part), device,
+           {unsigned(blocks)}, {kAttentionThreads}, args);
   }
 };
 

@@ -128,7 +128,9 @@ CompiledKernels compile_source(const std::string& name, const std::string& sourc
        "nvrtcCreateProgram");
   for (const std::string& e : expressions)
     done(n.nvrtcAddNameExpression(owned.program, e.c_str()), "nvrtcAddNameExpression");
-  const std::string target = "--gpu-architecture=sm_" + std::to_string(arch);
+  // What only this architecture has, and none after it, is in files of their own.
+  const std::string target =
+      concat("--gpu-architecture=sm_", arch, name.ends_with("_hopper.cu") ? "a" : "");
   const std::string include = "-I" + kernel_source_folder();
   std::vector<const char*> options = {"--std=c++20", target.c_str(), include.c_str()};
   // Where bits must not depend on what a compiler contracts, nor on whose maths it is.

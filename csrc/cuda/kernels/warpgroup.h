@@ -1,0 +1,85 @@
+// warpgroup.h (NVRTC): matrix products of four warps at once, as Hopper has them (wgmma).
+//
+// Note [Warpgroups]
+// Each of the four warps has 16 rows of the left factor and of c in its registers, laid out as Note
+// [Fragments] in tensor_core.h tells; the right factor, which all four share, is read from a tile in
+// shared memory. Its rows are 128 bytes long (64 elements) and lie end to end from a multiple of
+// 1,024 bytes on; the 16 bytes at place p of row r lie at place p ^ (r % 8).
+// The products run by themselves: begin_products() before the first, finish_products() after the
+// last, and nobody touches their registers or tiles in between.
+// tests/cpp/tensor_core_on_cpu.h has the same functions for the tests.
+#pragma once
+
+#include "cuda/kernels/tensor_core.h"
+
+namespace rush {
+
+inline constexpr int kTileColumns = 64;  // elements of a tile's row
+
+#ifndef RUSH_TENSOR_CORE_ON_CPU
+
+RUSH_FN void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+RUSH_FN void finish_products() {
+  asm volatile(
+      "wgmma.commit_group.sync.aligned;\n"
+      "wgmma.wait_group.sync.aligned 0;" ::
+          : "memory");
+}
+// What threads have written to shared memory is seen by the products after the next barrier.
+RUSH_FN void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Where a tile lies: from eight rows to the next eight are 1,024 bytes, from 64 columns to the
+// next 64 `step` bytes.
+RUSH_FN u64 tile_descriptor(const void* at, u32 step) {
+  constexpr u64 kSwizzled = u64(1) << 62, kEightRows = u64(1024 / 16) << 32;
+  return kSwizzled | kEightRows | u64(step / 16) << 16 | u64((shared_address(at) & 0x3ffff) / 16);
+}
+
+#define RUSH_FOUR(i) "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])
+#define RUSH_SIXTEEN(i) RUSH_FOUR(i), RUSH_FOUR(i + 1), RUSH_FOUR(i + 2), RUSH_FOUR(i + 3)
+#define RUSH_WORDS_16                                                                           \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define RUSH_WORDS_32                                                                           \
+  RUSH_WORDS_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define RUSH_WORDS_64                                                                           \
+  RUSH_WORDS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, " \
+                "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "   \
+                "%62, %63"
+// The words of c, then a's four (from number A on), the tile, whether to add, whether transposed.
+#define RUSH_MULTIPLY(shape, type, words, A0, A1, A2, A3, TILE, ADD, ACROSS, ...)               \
+  asm volatile(                                                                                 \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %" ADD ", 0;\n"                                         \
+      "wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" words "}, {%" A0 ", %"   \
+      A1 ", %" A2 ", %" A3 "}, %" TILE ", p, 1, 1, %" ACROSS ";\n}"                             \
+      : __VA_ARGS__                                                                             \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile), "r"(int(add)),                   \
+        "n"(int(across)))
+#define RUSH_MULTIPLY_WIDTHS(T, type)                                                           \
+  template <bool across>                                                                        \
+  RUSH_FN void multiply_tile(T, float (&c)[4][4], const u32 (&a)[4], u64 tile, bool add) {      \
+    RUSH_MULTIPLY("m64n32k16", type, RUSH_WORDS_16, "16", "17", "18", "19", "20", "21", "22",   \
+                  RUSH_SIXTEEN(0));                                                             \
+  }                                                                                             \
+  template <bool across>                                                                        \
+  RUSH_FN void multiply_tile(T, float (&c)[8][4], const u32 (&a)[4], u64 tile, bool add) {      \
+    RUSH_MULTIPLY("m64n64k16", type, RUSH_WORDS_32, "32", "33", "34", "35", "36", "37", "38",   \
+                  RUSH_SIXTEEN(0), RUSH_SIXTEEN(4));                                            \
+  }                                                                                             \
+  template <bool across>                                                                        \
+  RUSH_FN void multiply_tile(T, float (&c)[16][4], const u32 (&a)[4], u64 tile, bool add) {     \
+    RUSH_MULTIPLY("m64n128k16", type, RUSH_WORDS_64, "64", "65", "66", "67", "68", "69", "70",  \
+                  RUSH_SIXTEEN(0), RUSH_SIXTEEN(4), RUSH_SIXTEEN(8), RUSH_SIXTEEN(12));         \
+  }
+RUSH_MULTIPLY_WIDTHS(half, "f16")
+RUSH_MULTIPLY_WIDTHS(bfloat16, "bf16")
+#undef RUSH_FOUR
+#undef RUSH_SIXTEEN
+#undef RUSH_WORDS_16
+#undef RUSH_WORDS_32
+#undef RUSH_WORDS_64
+#undef RUSH_MULTIPLY
+#undef RUSH_MULTIPLY_WIDTHS
+
+#endif
+
+}  // namespace rush

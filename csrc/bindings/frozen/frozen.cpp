@@ -15,6 +15,7 @@
 #include "bindings/frozen/guards.h"
 #include "core/modes.h"
 #include "device/deferred.h"
+#include "jit/captured.h"
 #include "jit/interpreter.h"
 #include "jit/print.h"
 #include "jit/tracer.h"
@@ -25,6 +26,7 @@ namespace {
 
 constexpr const char *kCache = "rushlight.frozen.cache", *kSession = "rushlight.frozen.session";
 constexpr size_t kMostPrograms = 32;
+constexpr size_t kMostCaptured = 8;  // of these, as graphs of a device
 constexpr int64_t kFirstCalls = 3;  // that run Python
 
 // The modes that decide what a function does.
@@ -65,6 +67,7 @@ struct Program {
   std::string refused;     // why it cannot be replayed
   int64_t calls = 0, replays = 0, audits = 0;
   bool defers = false;
+  std::shared_ptr<jit::Captured> captured;  // made at the first replay
 
   bool audit_is_next() const {
     return calls < kFirstCalls || std::has_single_bit(uint64_t(calls + 1));
@@ -76,6 +79,7 @@ struct Cache {
   std::vector<ProgramPointer> programs;  // the last used one first
   ExecutedCode known;                    // what ran in any recorded call
   std::string miss;                      // why the last one that was looked at did not fit
+  std::shared_ptr<jit::CaptureMemory> memory = std::make_shared<jit::CaptureMemory>();
 };
 
 // What a call looks like to the guards.
@@ -231,30 +235,54 @@ PyObject* packed(const Program& p, const jit::IValue& output) {
   return PyObject_CallOneArg(p.rebuild.get(), leaves.get());
 }
 
-PyObject* replay(const ProgramPointer& p, const Found& found) {
+jit::IValue run_ops(const Program& p, const jit::Graph& graph, const std::vector<Tensor>& tensors) {
+  const std::vector<jit::IValue> inputs(tensors.begin(), tensors.end());
+  const jit::Tensors own{p.recording.state, p.recording.constants};
+  if (!p.defers || t_modes & kDefer) return jit::run(graph, "frozen", own, inputs);
+  jit::IValue output;
+  {
+    const ModeGuard deferring(kDefer, true);
+    output = jit::run(graph, "frozen", own, inputs);
+  }
+  deferred::flush("the frozen function returns");
+  return output;
+}
+
+const std::shared_ptr<jit::Captured>& captured_of(const Cache& cache, Program& p) {
+  if (!p.captured) {
+    std::vector<size_t> varying;
+    for (const FloatUse& use : p.uses) varying.push_back(use.place.instruction);
+    p.captured = std::make_shared<jit::Captured>(p.recording, std::move(varying), p.defers,
+                                                 cache.memory);
+  }
+  return p.captured;
+}
+
+// The memory of graphs must not grow with the number of shapes that a function has seen.
+void drop_oldest_graphs(const Cache& cache) {
+  size_t graphs = 0;
+  for (const ProgramPointer& p : cache.programs) {
+    if (p->captured && p->captured->is_captured() && ++graphs > kMostCaptured)
+      p->captured->try_drop();
+  }
+}
+
+PyObject* replay(const Cache& cache, const ProgramPointer& p, const Found& found) {
   set_numbers(*p, found.floats);
   ++p->calls;
   ++p->replays;
   const std::shared_ptr<const jit::Graph> graph = p->graph;
-  const std::vector<jit::IValue> inputs(found.inputs.begin(), found.inputs.end());
+  const std::shared_ptr<jit::Captured> captured = captured_of(cache, *p);
+  const bool had_graphs = captured->is_captured();
   jit::IValue output;
   {
     const ReleaseGil working;
-    const bool defers = p->defers && !(t_modes & kDefer);
-    if (defers) {
-      struct Deferring {
-        Deferring() { set_mode(kDefer, true); }
-        ~Deferring() { set_mode(kDefer, false); }
-      };
-      {
-        const Deferring on;
-        output = jit::run(*graph, "frozen", {p->recording.state, p->recording.constants}, inputs);
-      }
-      deferred::flush("the frozen function returns");
-    } else {
-      output = jit::run(*graph, "frozen", {p->recording.state, p->recording.constants}, inputs);
-    }
+    if (auto given = captured->run(*graph, found.inputs))
+      output = jit::IValue::tuple({given->begin(), given->end()});
+    else
+      output = run_ops(*p, *graph, found.inputs);
   }
+  if (captured->is_captured() && !had_graphs) drop_oldest_graphs(cache);
   return packed(*p, output);
 }
 
@@ -283,7 +311,7 @@ PyObject* frozen_replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
     const Found found = find(cache, call_of(args), ModeKey::now());
     const Program* p = found.program.get();
     if (!p || !p->refused.empty() || p->audit_is_next()) return Py_NewRef(args[0]);
-    return replay(found.program, found);
+    return replay(cache, found.program, found);
   });
 }
 
@@ -453,6 +481,7 @@ bool merge(Program& p, const Guards& guards, const jit::Recording& recording, Py
     if (std::ranges::none_of(uses, again)) uses.push_back(old);
   }
   p.uses = std::move(uses);
+  p.captured.reset();
   p.numbers.clear();
   p.graph = std::make_shared<jit::Graph>(p.recording.graph);
   for (const FloatUse& use : p.uses) {
@@ -613,7 +642,8 @@ PyObject* frozen_clear(PyObject*, PyObject* capsule) {
 }
 
 // _frozen_about(cache) -> [(reason it is not replayed or "", ops, calls, replays, audits, numbers
-// that are inputs, values watched, text of the ops)]
+// that are inputs, values watched, text of the ops, what it is on a device with graphs, replays by
+// these)]
 PyObject* frozen_about(PyObject*, PyObject* capsule) {
   return guarded([&] {
     const auto& cache = held<Cache>(capsule, kCache);
@@ -623,11 +653,14 @@ PyObject* frozen_about(PyObject*, PyObject* capsule) {
       const size_t n = p->graph ? p->graph->body.size() : 0;
       for (size_t i = 0; i < n; ++i)
         ops += concat(jit::shown(p->graph->body[i]), at_source(p->graph->lines[i]), "\n");
+      const std::string graphs = p->captured ? p->captured->about() : "";
       const Handle row = Handle::steal(Py_BuildValue(
-          "(s#nLLLnns#)", p->refused.data(), Py_ssize_t(p->refused.size()), Py_ssize_t(n),
+          "(s#nLLLnns#s#L)", p->refused.data(), Py_ssize_t(p->refused.size()), Py_ssize_t(n),
           static_cast<long long>(p->calls), static_cast<long long>(p->replays),
           static_cast<long long>(p->audits), Py_ssize_t(p->uses.size()),
-          Py_ssize_t(p->guards.entries.size()), ops.data(), Py_ssize_t(ops.size())));
+          Py_ssize_t(p->guards.entries.size()), ops.data(), Py_ssize_t(ops.size()), graphs.data(),
+          Py_ssize_t(graphs.size()),
+          static_cast<long long>(p->captured ? p->captured->replays() : 0)));
       check_status(PyList_Append(list.get(), row.get()));
     }
     return Py_NewRef(list.get());

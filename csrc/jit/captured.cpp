@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kMethod = "frozen";
 // A recording whose addresses change again and again is left to the interpreter.
 constexpr int kMostCaptures = 6, kSettled = 64;
+constexpr int64_t kSmall = int64_t(16) << 20;  // bytes
 // How a float's address may lie decides which loops read it, and so the order of sums.
 constexpr uintptr_t kAlignment = 16;
 
@@ -55,17 +56,9 @@ Tensor place_like(const Tensor& t) {
   const auto skip = int64_t(reinterpret_cast<uintptr_t>(address_of(t)) % kAlignment);
   const Tensor plain = make_tensor(t.sizes(), t.strides(), t.dtype(), t.device());
   if (skip % t.element_size() != 0 || skip == 0) return plain;
-  const Ref<Storage> wider = Storage::allocate(t.device(), plain.storage()->nbytes() + size_t(skip));
+  const Ref<Storage> wider =
+      Storage::allocate(t.device(), plain.storage()->nbytes() + size_t(skip));
   return make_tensor(wider, t.sizes(), t.strides(), skip / t.element_size(), t.dtype());
-}
-
-uint32_t version_of_grad(const Tensor& t) {
-  const Tensor g = grad_of(t);
-  return g.defined() ? g.version() : 0;
-}
-
-void bump(const Tensor& t, uint32_t times) {
-  for (uint32_t i = 0; i < times; ++i) t.bump_version("a frozen function");
 }
 
 // What an op of autocast's has cast must not get into a graph, nor out of it.
@@ -134,10 +127,12 @@ std::string Captured::about() const {
       continue;
     }
     beside += p.last - p.first;
-    if (names.size() < 80) names += concat(names.empty() ? "" : ", ", recording_.graph.body[p.first].op->name);
+    if (names.size() < 80)
+      names += concat(names.empty() ? "" : ", ", recording_.graph.body[p.first].op->name);
   }
   std::string text = concat(graphs, graphs == 1 ? " graph" : " graphs", " of ", nodes, " launches");
-  if (beside > 0) text += concat(", and ", beside, beside == 1 ? " op" : " ops", " beside (", names, ")");
+  if (beside > 0)
+    text += concat(", and ", beside, beside == 1 ? " op" : " ops", " beside (", names, ")");
   return text;
 }
 
@@ -154,6 +149,9 @@ Captured::Fit Captured::fits(const std::vector<Tensor>& inputs) {
     if (copied_[i] || address_of(t) == input_at_[i]) continue;
     copied_[i] = moved = true;
   }
+  // Arguments that have not moved yet may do so one after the other: once is enough.
+  for (size_t i = 0; i < inputs.size() && moved && captures_ > 1; ++i)
+    if (inputs[i].device() == *device_ && inputs[i].nbytes() <= kSmall) copied_[i] = true;
   for (size_t i = 0; i < recording_.state.size(); ++i) {
     const Tensor& t = recording_.state[i];
     if (t.device() != *device_) continue;
@@ -173,8 +171,7 @@ Captured::Fit Captured::fits(const std::vector<Tensor>& inputs) {
 
 std::optional<std::vector<Tensor>> Captured::run(const Graph& graph,
                                                  const std::vector<Tensor>& inputs) {
-  if (!applies() || !refused_.empty() || !frozen_graphs() || anomaly_enabled())
-    return std::nullopt;
+  if (!applies() || !refused_.empty() || !frozen_graphs() || anomaly_enabled()) return std::nullopt;
   const Flag mine(memory_->busy);
   if (!mine.is_mine() || device_runtime(*device_).is_capturing(*device_)) return std::nullopt;
   const Fit fit = captured_ ? fits(inputs) : Fit::Anew;
@@ -187,14 +184,15 @@ std::optional<std::vector<Tensor>> Captured::run(const Graph& graph,
     }
   } const finally{*this};
   if (fit == Fit::Yes) return replay(graph, inputs);
+  drop();  // first of all: what follows may have to wait for another call
   const Flag capturing(g_capturing);
   if (!capturing.is_mine() || (defers_ && device_graphs(*device_).awaits_code()))
     return std::nullopt;
-  drop();
   captures_ = since_ >= kSettled ? 1 : captures_ + 1;
   since_ = 0;
   if (captures_ > kMostCaptures)
-    refused_ = "the addresses of what it reads, or holders of its gradients, change again and again";
+    refused_ =
+        "the addresses of what it reads, or holders of its gradients, change again and again";
   else
     refused_ = obstacle(inputs);
   if (!refused_.empty()) return std::nullopt;
@@ -206,81 +204,6 @@ void Captured::order_streams() {
   DeviceStream* now = runtime.current_stream(*device_);
   if (memory_->last && memory_->last != now) runtime.wait_for(now, memory_->last);
   memory_->last = now;
-}
-
-// ---- the host's side of a call ----
-
-Captured::HostState Captured::look() const {
-  HostState s;
-  for (const Tensor& t : recording_.state) {
-    s.versions.push_back(t.version());
-    s.grad_versions.push_back(grad_meta_or_null(t) ? version_of_grad(t) : 0);
-    s.grads.push_back(grad_meta_or_null(t) ? grad_of(t) : Tensor());
-  }
-  for (const Tensor& t : inputs_) s.input_versions.push_back(t.version());
-  return s;
-}
-
-void Captured::undo(const HostState& before) const {
-  for (size_t i = 0; i < before.grads.size(); ++i) {
-    const Tensor& t = recording_.state[i];
-    if (grad_meta_or_null(t)) exchange_grad(t, before.grads[i]);
-  }
-}
-
-void Captured::note_effects(Part& part, const HostState& before) {
-  for (size_t i = 0; i < recording_.state.size(); ++i) {
-    const Tensor& t = recording_.state[i];
-    if (const uint32_t n = t.version() - before.versions[i])
-      part.bumps.push_back({Bump::Of::State, i, n});
-    if (!grad_meta_or_null(t)) continue;
-    const Tensor grad = grad_of(t);
-    if (!grad.is_same(before.grads[i]))
-      part.grads.push_back({i, grad});
-    else if (const uint32_t n = version_of_grad(t) - before.grad_versions[i])
-      part.bumps.push_back({Bump::Of::Grad, i, n});
-  }
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (const uint32_t n = inputs_[i].version() - before.input_versions[i])
-      part.bumps.push_back({Bump::Of::Input, i, n});
-  }
-}
-
-void Captured::repeat_effects(const Part& part, const std::vector<Tensor>& inputs) const {
-  for (const Bump& b : part.bumps) {
-    if (b.of == Bump::Of::State) bump(recording_.state[b.index], b.times);
-    if (b.of == Bump::Of::Input && !copied_[b.index]) bump(inputs[b.index], b.times);
-    if (b.of != Bump::Of::Grad) continue;
-    if (const Tensor g = grad_of(recording_.state[b.index]); g.defined()) bump(g, b.times);
-  }
-  for (const GradAfter& g : part.grads) exchange_grad(recording_.state[g.state], g.grad);
-}
-
-// Gives arguments that were copied what the function wrote to the copies.
-void Captured::write_back(const std::vector<Tensor>& inputs) const {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!copied_[i] || !written_[i]) continue;
-    copy_data(inputs[i], statics_[i]);
-    bump(inputs[i], 1);
-  }
-}
-
-// Our own references to the gradients, once the call is over.
-void Captured::note_owned() {
-  for (const Part& p : parts_) {
-    for (const GradAfter& g : p.grads) {
-      if (!g.grad.defined() || std::ranges::any_of(owned_, [&](const Owned& o) {
-            return o.grad.is_same(g.grad);
-          }))
-        continue;
-      owned_.push_back({g.grad, g.state, 0, 0});
-    }
-  }
-  for (Owned& o : owned_) {
-    const bool in_place = grad_of(recording_.state[o.state]).is_same(o.grad);
-    o.tensor_count = o.grad.impl()->use_count() - uint32_t(in_place);
-    o.storage_count = o.grad.storage()->use_count();
-  }
 }
 
 // ---- capturing ----
@@ -380,8 +303,9 @@ void Captured::check_backward(const Part& part, size_t instruction) const {
     const Node* node = waiting.back();
     waiting.pop_back();
     if (!seen.insert(node).second) continue;
-    check(!older.contains(node), ErrorKind::Runtime, "compile",
-          "a backward pass goes through what was computed before an op that runs beside the graphs");
+    check(
+        !older.contains(node), ErrorKind::Runtime, "compile",
+        "a backward pass goes through what was computed before an op that runs beside the graphs");
     for (const Edge& e : node->edges())
       if (e) waiting.push_back(e.node.get());
   }
@@ -473,8 +397,7 @@ std::vector<Tensor> Captured::capture(const Graph& graph, const std::vector<Tens
     }
   }
   if (defers_) deferred::flush("the frozen function returns");
-  for (size_t i = 0; i < inputs.size(); ++i)
-    written_[i] = copied_[i] && statics_[i].version() > 0;
+  for (size_t i = 0; i < inputs.size(); ++i) written_[i] = copied_[i] && statics_[i].version() > 0;
   write_back(inputs);
   if (!fine || !plan_outputs()) {
     const std::vector<Tensor> given = plain_outputs(inputs);
@@ -482,9 +405,11 @@ std::vector<Tensor> Captured::capture(const Graph& graph, const std::vector<Tens
     return given;
   }
   captured_ = true;
+  ++replays_;
   std::vector<Tensor> given = outputs(inputs);
   values_.clear();
   inputs_.clear();
+  let_outputs_go();
   note_owned();
   return given;
 }

@@ -59,7 +59,7 @@ class RUSH_API Captured {
   // For people: what there is, or why there is nothing.
   std::string about() const;
   bool is_captured() const { return captured_; }
-  int64_t replays() const { return replays_; }
+  int64_t replays() const { return replays_; }  // calls by graphs
   // Gives up the graphs and their memory. False: they are in use.
   bool try_drop();
 
@@ -89,9 +89,9 @@ class RUSH_API Captured {
   };
   struct Output {
     enum class Kind : uint8_t { Input, State, OfInput, OfState, Fresh, Beside, Held } kind;
-    size_t index = 0;    // of the input, the state, or the value
-    Tensor model;        // what the capture gave
-    Ref<Node> node;      // its history, which holds nothing any more
+    size_t index = 0;  // of the input, the state, or the value
+    Tensor model;      // what the capture gave
+    Ref<Node> node;    // its history, which holds nothing any more
     uint32_t slot = 0;
     int64_t before = -1;  // an earlier output that shares its memory
   };
@@ -133,8 +133,10 @@ class RUSH_API Captured {
   bool plan_outputs();
   std::string plan_output(const Place& place, Output& output) const;
   std::vector<Tensor> outputs(const std::vector<Tensor>& inputs) const;
+  void let_outputs_go();
   std::vector<Tensor> plain_outputs(const std::vector<Tensor>& inputs) const;
   Tensor fresh(const Output& output) const;
+  void finish(const Tensor& out, const Output& output) const;
 
   const Recording& recording_;
   const std::vector<size_t> varying_;
@@ -150,7 +152,7 @@ class RUSH_API Captured {
   std::vector<Part> parts_;
   std::vector<bool> from_beside_;  // of each value: made beside the graphs
   std::vector<void*> state_at_;
-  std::vector<void*> grad_at_;  // of state whose .grad is read; null: it does not matter
+  std::vector<void*> grad_at_;          // of state whose .grad is read; null: it does not matter
   std::vector<bool> copied_, written_;  // of each input
   std::vector<void*> input_at_;         // where it was, or what is aligned as it was
   std::vector<Tensor> statics_;         // of copied inputs

@@ -62,8 +62,8 @@ std::string Captured::plan_output(const Place& place, Output& o) const {
   const auto find = [&](const std::vector<Tensor>& list, Kind same, Kind view) -> bool {
     for (const bool exactly : {true, false}) {
       for (size_t i = 0; i < list.size(); ++i) {
-        const bool hit = exactly ? list[i].is_same(t)
-                                 : storage_of(list[i]) == storage_of(t) && storage_of(t);
+        const bool hit =
+            exactly ? list[i].is_same(t) : storage_of(list[i]) == storage_of(t) && storage_of(t);
         if (!hit) continue;
         o.kind = exactly ? same : view;
         o.index = i;
@@ -72,7 +72,8 @@ std::string Captured::plan_output(const Place& place, Output& o) const {
     }
     return false;
   };
-  if (find(inputs_, Kind::Input, Kind::OfInput) || find(recording_.state, Kind::State, Kind::OfState)) {
+  if (find(inputs_, Kind::Input, Kind::OfInput) ||
+      find(recording_.state, Kind::State, Kind::OfState)) {
     if (o.kind == Kind::Input || o.kind == Kind::State) return "";
     const Tensor& owner = o.kind == Kind::OfInput ? inputs_[o.index] : recording_.state[o.index];
     if (requires_grad(t)) return "gradients flow through its results";
@@ -80,11 +81,11 @@ std::string Captured::plan_output(const Place& place, Output& o) const {
     return "";
   }
   const auto over = [&](const auto& held) { return storage_of(held) == storage_of(t); };
-  const bool kept = std::ranges::any_of(kept_, [&](const auto& k) { return over(k.second); }) ||
-                    std::ranges::any_of(parts_, [&](const Part& p) {
-                      return std::ranges::any_of(p.entering,
-                                                 [&](const auto& e) { return over(e.second); });
-                    });
+  const bool kept =
+      std::ranges::any_of(kept_, [&](const auto& k) { return over(k.second); }) ||
+      std::ranges::any_of(parts_, [&](const Part& p) {
+        return std::ranges::any_of(p.entering, [&](const auto& e) { return over(e.second); });
+      });
   if (from_beside_[place.index] && !kept) {
     o.kind = Kind::Beside;
     return "";
@@ -119,8 +120,8 @@ bool Captured::plan_outputs() {
       const Output& other = outputs_[k];
       if (other.kind != Output::Kind::Fresh || storage_of(other.model) != storage_of(o.model))
         continue;
-      if (o.node || other.node || other.model.dtype() != o.model.dtype()) {
-        give_up("two results share memory");
+      if (other.model.dtype() != o.model.dtype()) {
+        give_up("two results share memory, in different dtypes");
         return false;
       }
       o.before = int64_t(k);
@@ -146,8 +147,9 @@ bool Captured::plan_outputs() {
 Tensor Captured::fresh(const Output& o) const {
   const Tensor& from = o.model;
   // Others that share its memory are made over the whole of it.
-  const bool shared = std::ranges::any_of(
-      outputs_, [&](const Output& other) { return other.before >= 0 && &outputs_[size_t(other.before)] == &o; });
+  const bool shared = std::ranges::any_of(outputs_, [&](const Output& other) {
+    return other.before >= 0 && &outputs_[size_t(other.before)] == &o;
+  });
   Tensor out;
   if (shared) {
     const Storage& s = *from.storage();
@@ -160,9 +162,28 @@ Tensor Captured::fresh(const Output& o) const {
     out = make_tensor(from.sizes(), from.strides(), from.dtype(), *device_);
     copy_data(out, from);
   }
-  inherit_cut(out, from);
-  if (o.node) set_history(out, o.node, o.slot);
+  finish(out, o);
   return out;
+}
+
+void Captured::finish(const Tensor& out, const Output& o) const {
+  inherit_cut(out, o.model);
+  if (o.node) set_history(out, o.node, o.slot);
+}
+
+// Results are read right behind the graphs that make them, before any other graph runs: their memory
+// may serve the captures of others.
+void Captured::let_outputs_go() {
+  for (Output& o : outputs_) {
+    if (o.kind != Output::Kind::Fresh) continue;
+    const Tensor& t = o.model;
+    const auto nothing = [](void*) noexcept {};
+    const Ref<Storage> there =
+        Storage::wrap(t.storage()->data(), t.storage()->nbytes(), *device_, nothing, nullptr);
+    const Tensor window = make_tensor(there, t.sizes(), t.strides(), t.offset(), t.dtype());
+    inherit_cut(window, t);
+    o.model = window;
+  }
 }
 
 std::vector<Tensor> Captured::outputs(const std::vector<Tensor>& inputs) const {
@@ -193,9 +214,13 @@ std::vector<Tensor> Captured::outputs(const std::vector<Tensor>& inputs) const {
         given.push_back(o.model);
         break;
       case Kind::Fresh:
-        given.push_back(o.before < 0
-                            ? fresh(o)
-                            : placed_in(given[size_t(o.before)], outputs_[size_t(o.before)].model, o.model));
+        if (o.before < 0) {
+          given.push_back(fresh(o));
+        } else {
+          const auto k = size_t(o.before);
+          given.push_back(placed_in(given[k], outputs_[k].model, o.model));
+          finish(given.back(), o);
+        }
         break;
     }
   }

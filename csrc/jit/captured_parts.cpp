@@ -3,7 +3,6 @@
 #include <mutex>
 
 #include "autograd/accumulate_grad.h"
-#include "core/modes.h"
 #include "jit/captured.h"
 #include "jit/captured_places.h"
 
@@ -28,9 +27,9 @@ bool has_backward_hooks(const Tensor& leaf) {
     accumulator = Ref<Node>::adopt(meta->accumulator);
   }
   const NodeExtras* extras = accumulator->extras();
-  return extras && (any_hook(extras->before) || any_hook(extras->after) ||
-                    std::ranges::any_of(extras->gradient,
-                                        [](const auto& of) { return any_hook(of.hooks); }));
+  return extras &&
+         (any_hook(extras->before) || any_hook(extras->after) ||
+          std::ranges::any_of(extras->gradient, [](const auto& of) { return any_hook(of.hooks); }));
 }
 
 bool Captured::runs_beside(size_t instruction) const {
@@ -63,7 +62,8 @@ void Captured::plan() {
   from_beside_.assign(recording_.graph.num_values, false);
   for (size_t i = 0; i < recording_.graph.body.size(); ++i) {
     const bool beside = runs_beside(i);
-    if (parts_.empty() || parts_.back().beside != beside) parts_.push_back({i, i, beside, {}, {}, {}, {}});
+    if (parts_.empty() || parts_.back().beside != beside)
+      parts_.push_back({i, i, beside, {}, {}, {}, {}});
     parts_.back().last = i + 1;
     const std::string_view op = recording_.graph.body[i].op->name;
     const Place* first = recording_.graph.body[i].args.empty()
@@ -108,13 +108,12 @@ std::string Captured::obstacle(const std::vector<Tensor>& inputs) const {
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto with = [&](const Tensor& t) { return share(inputs[i], t); };
-    if (copied_[i] && (std::ranges::any_of(inputs, with) ||
-                       std::ranges::any_of(recording_.state, with)))
+    if (copied_[i] &&
+        (std::ranges::any_of(inputs, with) || std::ranges::any_of(recording_.state, with)))
       return "an argument shares memory with another tensor, and lies elsewhere at each call";
   }
   for (const Tensor& t : inputs) {
-    if (t.device() == *device_ && requires_grad(t) && grad_enabled())
-      return "an argument requires a gradient";
+    if (t.device() == *device_ && requires_grad(t)) return "an argument requires a gradient";
     if (t.is_batched()) return "vmap is under way";
   }
   for (const Tensor& t : recording_.state)

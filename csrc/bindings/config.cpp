@@ -11,6 +11,7 @@
 #include "cpu/vendor/onednn_matmul.h"
 #include "cpu/vendor/primitive_cache.h"
 #include "device/nn/attention.h"
+#include "jit/captured.h"
 
 namespace rush::py {
 namespace {
@@ -244,6 +245,8 @@ PyMethodDef functions[] = {
     {"_weight_layouts", read_switch<keeps_weight_layouts>, METH_NOARGS, nullptr},
     {"_set_weight_layouts", write_switch<set_keeps_weight_layouts>, METH_O, nullptr},
     {"_weight_layout_stats", weight_stats, METH_NOARGS, nullptr},
+    {"_frozen_graphs", read_switch<jit::frozen_graphs>, METH_NOARGS, nullptr},
+    {"_set_frozen_graphs", write_switch<jit::set_frozen_graphs>, METH_O, nullptr},
     {"_automatic_layout", read_switch<automatic_layout>, METH_NOARGS, nullptr},
     {"_set_automatic_layout", write_switch<set_automatic_layout>, METH_O,
      "Whether convolutions choose how their results lie in memory."},

@@ -13,8 +13,9 @@ namespace {
 
 class Run {
  public:
-  Run(const Graph& graph, const std::string& method, const Tensors& tensors)
-      : graph_(graph), method_(method), tensors_(tensors), values_(graph.num_values) {}
+  Run(const Graph& graph, const std::string& method, const Tensors& tensors,
+      std::vector<Tensor>& values)
+      : graph_(graph), method_(method), tensors_(tensors), values_(values) {}
 
   IValue operator()(const std::vector<IValue>& inputs) {
     check(inputs.size() == graph_.inputs.size(), ErrorKind::Type, method_, "expected ",
@@ -27,7 +28,12 @@ class Run {
             values_[value].dim(), " dimensions, fewer than in the trace");
       symbols_[i] = values_[value].sizes()[dim];
     }
-    for (size_t i = 0; i < graph_.body.size(); ++i) {
+    part(0, graph_.body.size());
+    return give(graph_.output);
+  }
+
+  void part(size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
       const Instruction& instruction = graph_.body[i];
       if (i % 16 == 15) check_interrupt();
       try {
@@ -39,7 +45,6 @@ class Run {
                                      method_, ": ", shown(instruction)));
       }
     }
-    return give(graph_.output);
   }
 
  private:
@@ -177,7 +182,7 @@ class Run {
   const Graph& graph_;
   const std::string& method_;
   const Tensors& tensors_;
-  std::vector<Tensor> values_;
+  std::vector<Tensor>& values_;
   int64_t symbols_[kMostSymbols] = {};
   std::vector<Value> args_, results_;
   std::deque<Dims> lists_;  // what args_ borrows
@@ -189,7 +194,15 @@ class Run {
 
 IValue run(const Graph& graph, const std::string& method, const Tensors& tensors,
            const std::vector<IValue>& inputs) {
-  return Run(graph, method, tensors)(inputs);
+  std::vector<Tensor> values(graph.num_values);
+  return Run(graph, method, tensors, values)(inputs);
+}
+
+void run_part(const Graph& graph, const std::string& method, const Tensors& tensors,
+              std::vector<Tensor>& values, size_t first, size_t last) {
+  internal_assert(graph.symbols.empty() && values.size() == graph.num_values,
+                  "a part runs over the values of its graph");
+  Run(graph, method, tensors, values).part(first, last);
 }
 
 }  // namespace rush::jit

@@ -16,4 +16,9 @@ struct Tensors {
 RUSH_API IValue run(const Graph& graph, const std::string& method, const Tensors& tensors,
                     const std::vector<IValue>& inputs);
 
+// Runs the instructions [first, last) of a graph without symbols. `values` are the caller's, who has
+// put the inputs there, and keeps them from part to part.
+RUSH_API void run_part(const Graph& graph, const std::string& method, const Tensors& tensors,
+                       std::vector<Tensor>& values, size_t first, size_t last);
+
 }  // namespace rush::jit

@@ -85,6 +85,7 @@ Recorder::Recorder(std::vector<Tensor> inputs, std::unordered_set<const TensorIm
     s.kind = IValue::Kind::Tensor;
     s.place = {Place::Kind::Value, recording_.graph.num_values++};
     recording_.graph.sizes.push_back(t.sizes());
+    recording_.devices.push_back(t.device());
     know(t, s.place);
     recording_.graph.inputs.push_back({"", std::move(s)});
   }
@@ -133,6 +134,7 @@ void Recorder::know(const Tensor& t, Place place) { places_.insert_or_assign(t.i
 uint32_t Recorder::define(const Tensor& t) {
   const uint32_t value = recording_.graph.num_values++;
   recording_.graph.sizes.push_back(t.defined() ? t.sizes() : Dims());
+  recording_.devices.push_back(t.defined() ? std::optional(t.device()) : std::nullopt);
   if (!t.defined()) return value;
   // What was written in place is no new tensor.
   if (!places_.contains(t.impl())) {

@@ -46,6 +46,7 @@ struct Recording {
   std::vector<TensorFacts> state_facts;  // when each was met
   std::vector<SourcePoint> state_met;
   std::vector<Tensor> constants;
+  std::vector<std::optional<Device>> devices;  // of each value; none where there is no tensor
 };
 
 class RUSH_API Recorder final : public StreamListener,

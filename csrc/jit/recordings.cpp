@@ -4,6 +4,7 @@
 
 #include "jit/print.h"
 #include "jit/recorder.h"
+#include "ops/ops.h"
 
 namespace rush::jit {
 namespace {
@@ -79,9 +80,12 @@ class Comparison {
   }
   // Constants are known by their values: each recording has made its own.
   bool same_constant(uint32_t i, uint32_t k) const {
-    const Tensor &a = one_.constants[i], &b = other_.constants[k];
-    if (a.sizes() != b.sizes() || a.dtype() != b.dtype() || a.device() != b.device()) return false;
-    if (!a.is_cpu() || !a.is_contiguous() || !b.is_contiguous()) return false;
+    const Tensor &one = one_.constants[i], &other = other_.constants[k];
+    if (one.sizes() != other.sizes() || one.dtype() != other.dtype() ||
+        one.device() != other.device())
+      return false;
+    const Tensor a = to(one, Device{DeviceType::CPU}), b = to(other, Device{DeviceType::CPU});
+    if (!a.is_contiguous() || !b.is_contiguous()) return false;
     return std::memcmp(a.data(), b.data(), size_t(a.nbytes())) == 0;
   }
   bool same_place(const Place& a, const Place& b) const {

@@ -186,7 +186,8 @@ class Frozen:
         )
 
     def programs(self) -> list[tuple[Any, ...]]:
-        """(reason, ops, calls, replays, audits, numbers, values watched, text) per recording."""
+        """(reason, ops, calls, replays, audits, numbers, values watched, text, graphs, replays by
+        these) per recording."""
         return _C._frozen_about(self.cache)
 
     def lines(self) -> list[str]:
@@ -194,12 +195,14 @@ class Frozen:
         rows = [row for row in self.programs() if not row[0]]
         plural = "s" * (len(rows) != 1)
         lines = [f"frozen: {len(rows)} recording{plural}"]
-        for _, ops, calls, replays, audits, numbers, watched, _ in rows:
+        for _, ops, calls, replays, audits, numbers, watched, _, graphs, _ in rows:
             inputs = f", {numbers} numbers as inputs" if numbers else ""
             lines.append(
                 f"  {ops} ops: {calls} calls, {replays} replayed, {audits} audited; "
                 f"{watched} values of Python's watched{inputs}"
             )
+            if graphs:
+                lines.append(f"    on the GPU: {graphs}")
         lines += [f"  Python runs: {why}" for why in self.reasons]
         return lines
 

@@ -1,5 +1,5 @@
-// frozen.cpp: frozen functions from Python (rushlight/compiler/_frozen.py): which recordings there
-// are of one, whether one fits a call, and running it.
+// frozen.cpp: frozen functions from Python (rushlight/compiler/_frozen.py): recording calls, comparing
+// recordings, and telling about them. programs.h finds and runs them.
 //
 // Note [Calls of a frozen function]
 // - A call looks for a program whose modes and guards fit. None: the call is recorded while Python
@@ -9,83 +9,18 @@
 // - A program that could not be recorded is kept with the reason: such calls run Python.
 // - Where two recordings differ only in numbers that the guards have seen to change in the same way
 //   (a learning rate), these become inputs of the program.
-#include <bit>
-
 #include "bindings/call/torch_function.h"
-#include "bindings/frozen/guards.h"
+#include "bindings/frozen/programs.h"
 #include "core/modes.h"
 #include "device/deferred.h"
-#include "jit/interpreter.h"
 #include "jit/print.h"
 #include "jit/tracer.h"
-#include "ops/autocast/autocast.h"
 
 namespace rush::py {
 namespace {
 
 constexpr const char *kCache = "rushlight.frozen.cache", *kSession = "rushlight.frozen.session";
 constexpr size_t kMostPrograms = 32;
-constexpr int64_t kFirstCalls = 3;  // that run Python
-
-// The modes that decide what a function does.
-struct ModeKey {
-  uint32_t modes = 0;
-  DType dtype{};
-  Device device;
-  std::array<std::pair<bool, DType>, kDeviceTypeCount> autocast;
-  bool operator==(const ModeKey&) const = default;
-
-  static ModeKey now() {
-    constexpr uint32_t mask = kNoGrad | kInferenceMode | kForward | kSavedTensorHooks;
-    ModeKey key{t_modes & mask, default_dtype(), default_device(), {}};
-    for (int i = 0; i < kDeviceTypeCount; ++i) {
-      const bool on = autocast_enabled(DeviceType(i));
-      key.autocast[size_t(i)] = {on, on ? autocast_dtype(DeviceType(i)) : DType{}};
-    }
-    return key;
-  }
-};
-
-// A number of the recording that follows one that the guards see.
-struct FloatUse {
-  jit::FloatPlace place;
-  std::vector<uint32_t> from;  // which of the guards' floats; several: all of them had its value
-};
-
-struct Program {
-  ModeKey modes;
-  Guards guards;
-  jit::Recording recording;
-  std::shared_ptr<jit::Graph> graph;  // the recording's, with the numbers of the last call
-  std::vector<FloatUse> uses;
-  std::vector<double> numbers;  // in `graph`, one per use
-  std::unordered_set<const TensorImpl*> state;
-  std::vector<std::optional<jit::TensorFacts>> first_look;  // of the positional arguments
-  Handle leaves, rebuild;  // the outputs: None stands for the next tensor; how to pack them
-  std::string refused;     // why it cannot be replayed
-  int64_t calls = 0, replays = 0, audits = 0;
-  bool defers = false;
-
-  bool audit_is_next() const {
-    return calls < kFirstCalls || std::has_single_bit(uint64_t(calls + 1));
-  }
-};
-using ProgramPointer = std::shared_ptr<Program>;
-
-struct Cache {
-  std::vector<ProgramPointer> programs;  // the last used one first
-  ExecutedCode known;                    // what ran in any recorded call
-  std::string miss;                      // why the last one that was looked at did not fit
-};
-
-// What a call looks like to the guards.
-struct Call {
-  PyObject *function, *also, *args, *kwargs;
-  bool fits(Guards& g, std::vector<Tensor>& inputs, std::vector<double>& floats,
-            Guards::Leniency leniency = Guards::Leniency::None) const {
-    return g.check(function, also, args, kwargs, inputs, floats, leniency);
-  }
-};
 
 struct Session {
   Call call;
@@ -117,146 +52,7 @@ PyObject* capsule_of(std::unique_ptr<T> thing, const char* name) {
   return capsule;
 }
 
-// ---- finding ----
-
-bool same_bits(double a, double b) {
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-}
-
-// Of the tensors that the program uses from outside: are they as they were, and none an input?
-bool state_fits(const Program& p, const std::vector<Tensor>& inputs, std::string& miss) {
-  const jit::Recording& r = p.recording;
-  for (size_t i = 0; i < r.state.size(); ++i) {
-    if (jit::has_facts(r.state[i], r.state_facts[i])) [[likely]]
-      continue;
-    miss = concat("a tensor of the function's own: ", jit::shown(jit::facts_of(r.state[i])),
-                  ", was ", jit::shown(r.state_facts[i]));
-    return false;
-  }
-  for (const Tensor& t : inputs) {
-    if (!p.state.contains(t.impl())) continue;
-    miss = "an argument is a tensor that the function uses besides";
-    return false;
-  }
-  return true;
-}
-bool numbers_fit(const Program& p, const std::vector<double>& floats) {
-  for (const FloatUse& use : p.uses) {
-    for (const uint32_t k : use.from) {
-      if (!same_bits(floats[k], floats[use.from[0]])) return false;
-    }
-  }
-  return true;
-}
-
-// Other shapes are the usual reason why a program does not fit: seen without the whole walk.
-bool looks_like(const Program& p, PyObject* args) {
-  if (size_t(PyTuple_GET_SIZE(args)) != p.first_look.size()) return false;
-  for (size_t i = 0; i < p.first_look.size(); ++i) {
-    PyObject* o = PyTuple_GET_ITEM(args, Py_ssize_t(i));
-    const auto& facts = p.first_look[i];
-    if (facts &&
-        (!is_tensor(o) || unwrap(o).sizes() != facts->sizes || unwrap(o).dtype() != facts->dtype))
-      return false;
-  }
-  return true;
-}
-std::vector<std::optional<jit::TensorFacts>> first_look(PyObject* args) {
-  std::vector<std::optional<jit::TensorFacts>> looks;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
-    PyObject* o = PyTuple_GET_ITEM(args, i);
-    looks.push_back(is_tensor(o) ? std::optional(jit::facts_of(unwrap(o))) : std::nullopt);
-  }
-  return looks;
-}
-
-struct Found {
-  ProgramPointer program;
-  std::vector<Tensor> inputs;
-  std::vector<double> floats;
-};
-Found find(Cache& cache, const Call& call, const ModeKey& modes) {
-  Found found;
-  for (size_t i = 0; i < cache.programs.size(); ++i) {
-    ProgramPointer p = cache.programs[i];
-    std::string miss;
-    if (p->modes != modes)
-      miss = "grad mode, inference mode, autocast, the default dtype or device";
-    else if (i > 0 && !looks_like(*p, call.args))
-      miss = "another one";
-    else if (!call.fits(p->guards, found.inputs, found.floats))
-      miss = i == 0 ? p->guards.difference() : "another one";
-    else if (state_fits(*p, found.inputs, miss) && !numbers_fit(*p, found.floats))
-      miss = "numbers that were equal, and changed apart from each other";
-    if (!miss.empty()) {
-      if (i == 0) cache.miss = std::move(miss);  // what is told is about the last used one
-      continue;
-    }
-    if (i > 0)
-      std::rotate(cache.programs.begin(), cache.programs.begin() + long(i),
-                  cache.programs.begin() + long(i) + 1);
-    found.program = std::move(p);
-    return found;
-  }
-  return found;
-}
-
 // ---- replaying ----
-
-void set_numbers(Program& p, const std::vector<double>& floats) {
-  for (size_t i = 0; i < p.uses.size(); ++i) {
-    const double now = floats[p.uses[i].from[0]];
-    if (same_bits(now, p.numbers[i])) continue;
-    // Another thread may be running the graph with the old ones.
-    if (p.graph.use_count() > 1) p.graph = std::make_shared<jit::Graph>(*p.graph);
-    jit::set_float(*p.graph, p.uses[i].place, now);
-    p.numbers[i] = now;
-  }
-}
-
-PyObject* packed(const Program& p, const jit::IValue& output) {
-  const auto& tensors = output.elements();
-  const Py_ssize_t n = PyTuple_GET_SIZE(p.leaves.get());
-  if (p.rebuild.get() == Py_None && n == 1 && tensors.size() == 1)
-    return wrap(tensors[0].toTensor());
-  const Handle leaves = Handle::steal(PyList_New(n));
-  size_t next = 0;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* leaf = PyTuple_GET_ITEM(p.leaves.get(), i);
-    // A constant comes in a tuple of its own.
-    PyList_SET_ITEM(leaves.get(), i,
-                    leaf == Py_None ? Handle::steal(wrap(tensors[next++].toTensor())).release()
-                                    : Py_NewRef(PyTuple_GET_ITEM(leaf, 0)));
-  }
-  return PyObject_CallOneArg(p.rebuild.get(), leaves.get());
-}
-
-PyObject* replay(const ProgramPointer& p, const Found& found) {
-  set_numbers(*p, found.floats);
-  ++p->calls;
-  ++p->replays;
-  const std::shared_ptr<const jit::Graph> graph = p->graph;
-  const std::vector<jit::IValue> inputs(found.inputs.begin(), found.inputs.end());
-  jit::IValue output;
-  {
-    const ReleaseGil working;
-    const bool defers = p->defers && !(t_modes & kDefer);
-    if (defers) {
-      struct Deferring {
-        Deferring() { set_mode(kDefer, true); }
-        ~Deferring() { set_mode(kDefer, false); }
-      };
-      {
-        const Deferring on;
-        output = jit::run(*graph, "frozen", {p->recording.state, p->recording.constants}, inputs);
-      }
-      deferred::flush("the frozen function returns");
-    } else {
-      output = jit::run(*graph, "frozen", {p->recording.state, p->recording.constants}, inputs);
-    }
-  }
-  return packed(*p, output);
-}
 
 Call call_of(PyObject* const* args) {
   return {args[1], args[2], args[3], PyDict_GET_SIZE(args[4]) ? args[4] : nullptr};
@@ -283,13 +79,14 @@ PyObject* frozen_replay(PyObject*, PyObject* const* args, Py_ssize_t n) {
     const Found found = find(cache, call_of(args), ModeKey::now());
     const Program* p = found.program.get();
     if (!p || !p->refused.empty() || p->audit_is_next()) return Py_NewRef(args[0]);
-    return replay(found.program, found);
+    return replay(cache, found.program, found);
   });
 }
 
 // ---- recording ----
 
 void remember(Cache& cache, ProgramPointer p) {
+  p->guards.inputs.clear();  // the arguments of one call: nobody asks for them any more
   cache.programs.insert(cache.programs.begin(), std::move(p));
   if (cache.programs.size() > kMostPrograms) cache.programs.pop_back();
 }
@@ -453,6 +250,7 @@ bool merge(Program& p, const Guards& guards, const jit::Recording& recording, Py
     if (std::ranges::none_of(uses, again)) uses.push_back(old);
   }
   p.uses = std::move(uses);
+  p.captured.reset();
   p.numbers.clear();
   p.graph = std::make_shared<jit::Graph>(p.recording.graph);
   for (const FloatUse& use : p.uses) {
@@ -613,7 +411,8 @@ PyObject* frozen_clear(PyObject*, PyObject* capsule) {
 }
 
 // _frozen_about(cache) -> [(reason it is not replayed or "", ops, calls, replays, audits, numbers
-// that are inputs, values watched, text of the ops)]
+// that are inputs, values watched, text of the ops, what it is on a device with graphs, replays by
+// these)]
 PyObject* frozen_about(PyObject*, PyObject* capsule) {
   return guarded([&] {
     const auto& cache = held<Cache>(capsule, kCache);
@@ -623,11 +422,14 @@ PyObject* frozen_about(PyObject*, PyObject* capsule) {
       const size_t n = p->graph ? p->graph->body.size() : 0;
       for (size_t i = 0; i < n; ++i)
         ops += concat(jit::shown(p->graph->body[i]), at_source(p->graph->lines[i]), "\n");
+      const std::string graphs = p->captured ? p->captured->about() : "";
       const Handle row = Handle::steal(Py_BuildValue(
-          "(s#nLLLnns#)", p->refused.data(), Py_ssize_t(p->refused.size()), Py_ssize_t(n),
+          "(s#nLLLnns#s#L)", p->refused.data(), Py_ssize_t(p->refused.size()), Py_ssize_t(n),
           static_cast<long long>(p->calls), static_cast<long long>(p->replays),
           static_cast<long long>(p->audits), Py_ssize_t(p->uses.size()),
-          Py_ssize_t(p->guards.entries.size()), ops.data(), Py_ssize_t(ops.size())));
+          Py_ssize_t(p->guards.entries.size()), ops.data(), Py_ssize_t(ops.size()), graphs.data(),
+          Py_ssize_t(graphs.size()),
+          static_cast<long long>(p->captured ? p->captured->replays() : 0)));
       check_status(PyList_Append(list.get(), row.get()));
     }
     return Py_NewRef(list.get());
@@ -644,7 +446,16 @@ PyObject* end_recording(PyObject*, PyObject* what) {
   });
 }
 
+// _frozen_awaits_code(): is code being compiled for which captures wait?
+PyObject* awaits_code(PyObject*, PyObject*) {
+  return guarded([] {
+    const auto asks = device_graphs(DeviceType::CUDA).awaits_code;
+    return PyBool_FromLong(asks && asks());
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_frozen_awaits_code", awaits_code, METH_NOARGS, nullptr},
     {"_frozen_cache", frozen_cache, METH_NOARGS, nullptr},
     {"_frozen_clear", frozen_clear, METH_O, nullptr},
     {"_frozen_replay", as_method(frozen_replay), METH_FASTCALL, nullptr},

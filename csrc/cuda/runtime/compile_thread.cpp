@@ -104,6 +104,11 @@ void CompileThread::serve() {
   }
 }
 
+bool CompileThread::is_idle() {
+  std::lock_guard lock(mutex_);
+  return ends_ || (!busy_ && waiting_.empty());
+}
+
 void CompileThread::stop() {
   if (getpid() != process_) return;
   std::unique_lock lock(mutex_);

@@ -40,6 +40,8 @@ class CompileThread {
   // Null: it is not there yet (unless `wait`), or never will be.
   CUfunction find(std::string key, int device, bool wait,
                   const std::function<GeneratedSource()>& make);
+  // Is nothing being compiled, and nothing waiting for it?
+  bool is_idle();
   void stop();
 
  private:

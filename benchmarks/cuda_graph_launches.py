@@ -1,0 +1,72 @@
+"""What a launch costs: single kernels and graphs of them, on the default stream and on one of our own.
+
+    python benchmarks/cuda_graph_launches.py
+
+Dependent additions to 4,096 floats, 2,048 of them; microseconds per kernel by the wall's clock, and of
+the host alone. "between" runs a graph and a single kernel by turns.
+"""
+
+import statistics
+import sys
+import time
+
+import rushlight as rl
+
+KERNELS = 2048
+
+
+def timed(run):
+    """(wall, host) microseconds per kernel: the median of nine."""
+    walls, hosts = [], []
+    for _ in range(9):
+        rl.cuda.synchronize()
+        start = time.perf_counter()
+        count = run()
+        hosts.append((time.perf_counter() - start) / count)
+        rl.cuda.synchronize()
+        walls.append((time.perf_counter() - start) / count)
+    return statistics.median(walls) * 1e6, statistics.median(hosts) * 1e6
+
+
+def main() -> int:
+    if not rl.cuda.is_available():
+        sys.exit(f"no GPU: {rl.cuda.why_unavailable()}")
+    x = rl.zeros(4096, device="cuda")
+
+    def single():
+        for _ in range(KERNELS):
+            x.add_(1.0)
+        return KERNELS
+
+    def graphs(graph, size, between=False):
+        for _ in range(KERNELS // size):
+            graph.replay()
+            if between:
+                x.add_(1.0)
+        return KERNELS // size * (size + between)
+
+    streams = {"default": rl.cuda.default_stream(), "own": rl.cuda.Stream()}
+    for name, stream in streams.items():
+        with rl.cuda.stream(stream):
+            single()
+            print(name, "single: %.2f wall, %.2f host" % timed(single), flush=True)
+    for size in (1, 4, 16, 64, 256):
+        graph = rl.cuda.CUDAGraph()
+        start = time.perf_counter()
+        with rl.cuda.graph(graph):
+            for _ in range(size):
+                x.add_(1.0)
+        made = (time.perf_counter() - start) * 1e6
+        for name, stream in streams.items():
+            with rl.cuda.stream(stream):
+                for between in (False, True):
+                    run = lambda: graphs(graph, size, between)  # noqa: B023, E731
+                    run()
+                    what = f"graph of {size}{', between' * between}"
+                    print(name, what + ": %.2f wall, %.2f host" % timed(run), flush=True)
+        print(f"graph of {size}: captured in {made:.0f} us", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -201,6 +201,7 @@ void Queue::add(Recipe r, std::span<const Tensor* const> operands) {
   TensorImpl* form = r.out.impl();
   form->set(TensorImpl::kContiguous, is_contiguous(form->sizes, form->strides));
   std::lock_guard lock(queues().mutex);
+  if (waiting_.empty()) waiting_.reserve(16);
   waiting_.push_back(std::move(r));
   number(waiting_.size());
   ++counters.steps;
@@ -220,16 +221,16 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
   const Tensor& first = waiting_[group.steps[0]].out;
   const auto run = fused_loops(first).run;
   if (!run) return false;
-  std::vector<Tensor> inputs;
-  std::vector<FusedStep> steps;
+  // Inputs as the group has them, then the steps.
+  const size_t inputs_count = group.inputs.size(), own = size_t(plan.group[group.steps[0]]);
+  std::vector<Tensor> inputs(inputs_count);
+  std::vector<FusedStep> steps(group.steps.size());
   std::vector<FusedOutput> outputs;
   const Recipe* row = nullptr;
-  std::unordered_map<const TensorImpl*, uint16_t>
-      value;  // inputs by number, steps by theirs + kStep
-  constexpr uint16_t kStep = 1 << 15;
-  for (const uint16_t s : group.steps) {
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const uint16_t s = group.steps[k];
     const Recipe& r = waiting_[s];
-    FusedStep& step = steps.emplace_back();
+    FusedStep& step = steps[k];
     step.kind = r.kind;
     step.fn = r.fn;
     step.compute = r.compute;
@@ -239,23 +240,24 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
     step.row = r.row.get();
     for (int i = 0; i < r.operand_count(); ++i) {
       const Tensor& t = r.operands[size_t(i)];
-      const auto [at, fresh] = value.try_emplace(t.impl(), uint16_t(inputs.size()));
-      if (fresh) inputs.push_back(t);
-      step.operands[size_t(i)] = at->second;
+      const int maker = plan.maker(s, i);
+      if (maker >= 0 && size_t(plan.group[size_t(maker)]) == own) {
+        step.operands[size_t(i)] = uint16_t(inputs_count + plan.place[size_t(maker)]);
+        continue;
+      }
+      const auto at = size_t(std::ranges::find(group.inputs, t.impl()) - group.inputs.begin());
+      inputs[at] = t;
+      step.operands[size_t(i)] = uint16_t(at);
     }
-    value[r.out.impl()] = uint16_t(kStep | (steps.size() - 1));
-    if (plan.kept[s]) outputs.push_back({uint16_t(steps.size() - 1), r.out});
+    if (plan.kept[s]) outputs.push_back({uint16_t(k), r.out});
     row = r.row ? &r : row;
   }
-  if (outputs.empty() && row) {  // only what is beside it is wanted: somebody has to say how it lies
+  if (outputs.empty() &&
+      row) {  // only what is beside it is wanted: somebody has to say how it lies
     const auto at = std::ranges::find_if(steps, [](const FusedStep& step) { return step.row; });
     outputs.push_back({uint16_t(at - steps.begin()), row->out});
   }
   if (inputs.size() > kFusedInputs || outputs.size() > kFusedOutputs) return false;
-  for (FusedStep& step : steps) {
-    for (uint16_t& operand : step.operands)
-      if (operand & kStep) operand = uint16_t(inputs.size() + (operand & ~kStep));
-  }
   for (const FusedOutput& o : outputs) give_memory(o.out);
   if (row) give_memory_beside(*row);
   return run({first.sizes(), inputs, steps, outputs, settings.wait_for_code});
@@ -302,7 +304,7 @@ void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
   if (!told) return;
   Report::Group& shown = told->groups.emplace_back();
   shown.sizes = waiting_[group.steps[0]].out.sizes();
-  shown.inputs = inputs_of(waiting_, group);
+  shown.inputs = group.inputs.size();
   shown.fused = fused;
   for (const uint16_t s : group.steps)
     shown.steps.push_back({name_of(waiting_[s]), waiting_[s].source, bool(plan.kept[s])});
@@ -331,9 +333,12 @@ void Queue::flush(const char* why, const char* by) {
     std::vector<uint8_t> done;
     ~Remaining() {
       q.running_ = false;
-      std::vector<Recipe> gone;  // freed without the lock
+      std::vector<Recipe> gone, left;  // freed without the lock
       std::lock_guard lock(queues().mutex);
-      std::vector<Recipe> left;
+      if (std::ranges::count(done, 0) == 0) {
+        q.waiting_.swap(gone);
+        return;
+      }
       for (size_t s = 0; s < q.waiting_.size(); ++s) {
         const bool computed = plan.group[s] < 0 || done[size_t(plan.group[s])];
         (computed ? gone : left).push_back(std::move(q.waiting_[s]));
@@ -346,8 +351,7 @@ void Queue::flush(const char* why, const char* by) {
   for (size_t s = 0; s < waiting_.size(); ++s) {
     if (plan.group[s] >= 0) continue;
     ++counters.dropped;
-    if (told)
-      told->dropped.push_back({name_of(waiting_[s]), waiting_[s].source, false});
+    if (told) told->dropped.push_back({name_of(waiting_[s]), waiting_[s].source, false});
   }
   for (const uint8_t g : plan.order) {
     run(plan.groups[g], plan, told);
@@ -358,8 +362,7 @@ void Queue::flush(const char* why, const char* by) {
 // ---- other threads ----
 
 bool Queue::copy_recipes(const TensorImpl* form, std::vector<Recipe>& to) const {
-  const auto at =
-      std::ranges::find_if(waiting_, [&](const Recipe& r) { return r.gives(form); });
+  const auto at = std::ranges::find_if(waiting_, [&](const Recipe& r) { return r.gives(form); });
   if (at == waiting_.end()) return false;
   // Recipes read earlier ones only.
   std::vector<uint8_t> needed(waiting_.size(), 0);

@@ -50,12 +50,16 @@ bool same_layout(const Tensor& a, const Tensor& b) {
   return a.device() == b.device() && a.sizes() == b.sizes() && a.strides() == b.strides();
 }
 
-// Who is wanted, and who is not computed at all (group -1; all others have 0).
+// Not in a group yet.
+constexpr int16_t kLive = kMostWaiting;
+
+// Who is wanted, and who is not computed at all (group -1; all others have kLive).
 void find_live(const std::vector<Recipe>& steps, Plan& plan) {
   const size_t n = steps.size();
   plan.wanted.assign(n, 0);
   plan.kept.assign(n, 0);
   plan.group.assign(n, -1);
+  plan.place.assign(n, 0);
   std::vector<uint32_t> readers(n, 0), held(n, 1);  // held by the recipes: as a result, by readers
   const auto count = [&](size_t s, std::vector<uint32_t>& of) {
     for (int i = 0; i < steps[s].operand_count(); ++i)
@@ -65,14 +69,27 @@ void find_live(const std::vector<Recipe>& steps, Plan& plan) {
   for (size_t s = n; s-- > 0;) {
     plan.wanted[s] = steps[s].out.impl()->use_count() > held[s];
     if (!plan.wanted[s] && readers[s] == 0 && !steps[s].is_wanted_beside()) continue;
-    plan.group[s] = 0;
+    plan.group[s] = kLive;
     count(s, readers);
   }
 }
 
+// Calls f for what the step reads that its group, number g, neither gives nor reads already.
+template <class F>
+void each_new_input(const std::vector<Recipe>& steps, const Plan& plan, int g, size_t s, F&& f) {
+  const Recipe& r = steps[s];
+  for (int i = 0; i < r.operand_count(); ++i) {
+    const int at = plan.maker(s, i);
+    const TensorImpl* t = r.operands[size_t(i)].impl();
+    if (at >= 0 && plan.group[size_t(at)] == g) continue;
+    if (std::ranges::find(plan.groups[size_t(g)].inputs, t) == plan.groups[size_t(g)].inputs.end())
+      f(t);
+  }
+}
+
 // Which of the groups may the step join, whose inputs come from the groups `needs`? -1: none.
-int group_for(const std::vector<Recipe>& steps, const std::vector<Group>& groups, size_t s,
-              uint64_t needs) {
+int group_for(const std::vector<Recipe>& steps, const Plan& plan, size_t s, uint64_t needs) {
+  const std::vector<Group>& groups = plan.groups;
   for (int g = int(groups.size()) - 1; g >= 0; --g) {
     const Group& group = groups[size_t(g)];
     if (!same_layout(steps[group.steps[0]].out, steps[s].out)) continue;
@@ -80,12 +97,16 @@ int group_for(const std::vector<Recipe>& steps, const std::vector<Group>& groups
     bool in_between = false;  // is there a group that needs this one, and that the step needs?
     for (uint64_t left = needs & ~(uint64_t(1) << g); left && !in_between; left &= left - 1)
       in_between = groups[size_t(std::countr_zero(left))].after >> g & 1;
-    if (!in_between && inputs_of(steps, group, int(s)) <= kFusedInputs) return g;
+    if (in_between) continue;
+    size_t inputs = group.inputs.size();
+    each_new_input(steps, plan, g, s, [&](const TensorImpl*) { ++inputs; });
+    if (inputs <= kFusedInputs) return g;
   }
   return -1;
 }
 
-void join(std::vector<Group>& groups, int joined, size_t s, bool is_row, uint64_t needs) {
+void join(const std::vector<Recipe>& steps, Plan& plan, int joined, size_t s, uint64_t needs) {
+  std::vector<Group>& groups = plan.groups;
   Group& group = groups[size_t(joined)];
   uint64_t after = group.after;
   for (uint64_t left = needs & ~(uint64_t(1) << joined); left; left &= left - 1) {
@@ -96,8 +117,13 @@ void join(std::vector<Group>& groups, int joined, size_t s, bool is_row, uint64_
   for (Group& other : groups) {
     if (other.after >> joined & 1) other.after |= after;
   }
+  each_new_input(steps, plan, joined, s, [&](const TensorImpl* t) {
+    if (std::ranges::find(group.inputs, t) == group.inputs.end()) group.inputs.push_back(t);
+  });
+  plan.group[s] = int16_t(joined);
+  plan.place[s] = uint16_t(group.steps.size());
   group.steps.push_back(uint16_t(s));
-  group.has_rows |= is_row;
+  group.has_rows |= steps[s].row != nullptr;
 }
 
 }  // namespace
@@ -115,10 +141,13 @@ bool Recipe::is_wanted_beside() const {
 
 std::string name_of(const Recipe& r) {
   if (r.kind == Kind::Rows) {
-    static constexpr const char* names[] = {
-        "norm",         "norm_backward",    "softmax",
-        "log_softmax",  "softmax_backward", "log_softmax_backward",
-        "batch_or_group_norm"};
+    static constexpr const char* names[] = {"norm",
+                                            "norm_backward",
+                                            "softmax",
+                                            "log_softmax",
+                                            "softmax_backward",
+                                            "log_softmax_backward",
+                                            "batch_or_group_norm"};
     const bool norm = r.row->fn == RowOp::Norm || r.row->fn == RowOp::NormBackward;
     return std::string(!norm ? "" : r.row->centred ? "layer_" : "rms_") + names[int(r.row->fn)];
   }
@@ -148,21 +177,6 @@ void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& 
   }
 }
 
-size_t inputs_of(const std::vector<Recipe>& steps, const Group& group, int also) {
-  std::vector<const TensorImpl*> seen;
-  const auto look = [&](size_t step) {
-    for (int i = 0; i < steps[step].operand_count(); ++i) {
-      const TensorImpl* t = steps[step].operands[size_t(i)].impl();
-      const bool inside = std::ranges::any_of(
-          group.steps, [&](uint16_t other) { return steps[other].out.impl() == t; });
-      if (!inside && std::ranges::find(seen, t) == seen.end()) seen.push_back(t);
-    }
-  };
-  for (const uint16_t step : group.steps) look(step);
-  if (also >= 0) look(size_t(also));
-  return seen.size();
-}
-
 void make_groups(const std::vector<Recipe>& steps, Plan& plan) {
   find_live(steps, plan);
   std::vector<Group>& groups = plan.groups;
@@ -170,16 +184,14 @@ void make_groups(const std::vector<Recipe>& steps, Plan& plan) {
     if (plan.group[s] < 0) continue;
     uint64_t needs = 0;  // groups that this step's inputs come from
     for (int i = 0; i < steps[s].operand_count(); ++i) {
-      if (const int at = plan.maker(s, i); at >= 0)
-        needs |= uint64_t(1) << plan.group[size_t(at)];
+      if (const int at = plan.maker(s, i); at >= 0) needs |= uint64_t(1) << plan.group[size_t(at)];
     }
-    int joined = group_for(steps, groups, s, needs);
+    int joined = group_for(steps, plan, s, needs);
     if (joined < 0) {
       joined = int(groups.size());
       groups.emplace_back();
     }
-    join(groups, joined, s, steps[s].row != nullptr, needs);
-    plan.group[s] = int16_t(joined);
+    join(steps, plan, joined, s, needs);
   }
   for (size_t s = 0; s < steps.size(); ++s) {
     if (plan.group[s] < 0) continue;

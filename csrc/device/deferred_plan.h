@@ -46,8 +46,9 @@ void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& 
 // A group of steps, by their numbers in the queue.
 struct Group {
   std::vector<uint16_t> steps;
-  uint64_t after = 0;     // the groups that have to run before it, directly or not
-  bool has_rows = false;  // is there a step over rows?
+  std::vector<const TensorImpl*> inputs;  // what they read that no step of the group gives
+  uint64_t after = 0;                     // the groups that have to run before it, directly or not
+  bool has_rows = false;                  // is there a step over rows?
 };
 
 // What is known about each step of a queue while it is run.
@@ -56,6 +57,7 @@ struct Plan {
   std::vector<uint8_t> wanted;   // somebody outside of the queue holds the result
   std::vector<uint8_t> kept;     // it goes to memory
   std::vector<int16_t> group;    // -1: not computed
+  std::vector<uint16_t> place;   // which step of its group it is
   std::vector<Group> groups;
   std::vector<uint8_t> order;  // of the groups
 
@@ -64,7 +66,4 @@ struct Plan {
 
 // See Note [What runs of a queue]. `plan` has made_by only.
 void make_groups(const std::vector<Recipe>& steps, Plan& plan);
-// How many tensors a group reads, with one more step.
-size_t inputs_of(const std::vector<Recipe>& steps, const Group& group, int also = -1);
-
 }  // namespace rush::deferred

@@ -308,7 +308,8 @@ class Maker {
         out.steps.push_back(unary(chance(0.5) ? UnaryFn::Sigmoid : UnaryFn::Neg, some(out), type));
       else if (chance(0.15) && type != DType::Float64)  // through another type, and back
         out.steps.push_back(converted(some(out), DType::BFloat16)),
-            out.steps.push_back(converted(uint16_t(out.inputs.size() + out.steps.size() - 1), type));
+            out.steps.push_back(
+                converted(uint16_t(out.inputs.size() + out.steps.size() - 1), type));
       else
         out.steps.push_back(binary(fns[below(3)], some(out), some(out), type));
     }

@@ -115,7 +115,10 @@ class OnCpu {
     return place->second;
   }
 
-  bool compile() { return library_ = library_on_cpu(sources_, calls_); }
+  bool compile() {
+    library_ = library_on_cpu(sources_, calls_);
+    return library_ != nullptr;
+  }
 
   void run(size_t number, const FusedWork& work) const {
     using Run = void (*)(const FusedArgs&, const void* params, const void* nest);

@@ -13,9 +13,9 @@ using cuda::FusedRowsLaunch;
 namespace {
 
 constexpr int64_t kProcessors = 132;
-constexpr RowOp kOps[] = {RowOp::Norm,       RowOp::NormBackward,    RowOp::Softmax,
-                          RowOp::LogSoftmax, RowOp::SoftmaxBackward, RowOp::LogSoftmaxBackward};
-constexpr DType kTypes[] = {DType::Float32, DType::BFloat16, DType::Float64, DType::Float16};
+constexpr RowOp kRowOps[] = {RowOp::Norm,       RowOp::NormBackward,    RowOp::Softmax,
+                             RowOp::LogSoftmax, RowOp::SoftmaxBackward, RowOp::LogSoftmaxBackward};
+constexpr DType kRowTypes[] = {DType::Float32, DType::BFloat16, DType::Float64, DType::Float16};
 
 // A step over rows alone, of tensors that are known.
 OwnedWork row_alone(const OwnedWork& work, const std::vector<Tensor>& values) {
@@ -47,12 +47,13 @@ struct OnCpu {
     sources.add(l->source());
     const std::string args =
         l->kernel().find("softmax") != std::string::npos ? "SoftmaxArgs" : "RowNormArgs";
-    calls += concat("extern \"C\" void run", number,
-                    "(unsigned grid, const rush::FusedArgs& args, const void* row, const void* params) "
-                    "{\n  using Params = rush::FusedParams<rush::Work",
-                    number, "::kParams>;\n  launch_together({grid}, {rush::kThreads}, ",
-                    sources.expressions.back(), ", *static_cast<const rush::", args,
-                    "*>(row), args, *static_cast<const Params*>(params));\n}\n");
+    calls +=
+        concat("extern \"C\" void run", number,
+               "(unsigned grid, const rush::FusedArgs& args, const void* row, const void* params) "
+               "{\n  using Params = rush::FusedParams<rush::Work",
+               number, "::kParams>;\n  launch_together({grid}, {rush::kThreads}, ",
+               sources.expressions.back(), ", *static_cast<const rush::", args,
+               "*>(row), args, *static_cast<const Params*>(params));\n}\n");
     return number;
   }
   // What it finds beside the result: of a backward pass the sums of its blocks.
@@ -91,8 +92,8 @@ TEST(works_over_rows_compile) {
   Maker maker(5);
   Sources sources;
   for (int i = 0; i < 6; ++i) {
-    const OwnedWork work =
-        maker.rows_work(shape_for(kOps[i], i), kTypes[i % int(std::size(kTypes))], kOps[i]);
+    const OwnedWork work = maker.rows_work(shape_for(kRowOps[i], i),
+                                           kRowTypes[i % int(std::size(kRowTypes))], kRowOps[i]);
     const FusedWork view = work.view();
     const auto l = FusedRowsLaunch::of(view, kProcessors);
     EXPECT(l.has_value());
@@ -118,8 +119,12 @@ TEST(generated_kernels_over_rows_run_on_the_cpu) {
   };
   std::vector<Case> cases;
   for (int i = 0; i < 12; ++i) {
-    const RowOp fn = kOps[i % 6];
-    Case c{maker.rows_work(shape_for(fn, i), i % 3 ? DType::Float32 : DType::Float64, fn), {}, {}, 0, {}};
+    const RowOp fn = kRowOps[i % 6];
+    Case c{maker.rows_work(shape_for(fn, i), i % 3 ? DType::Float32 : DType::Float64, fn),
+           {},
+           {},
+           0,
+           {}};
     for (FusedStep& s : c.whole.steps)
       if (s.kind == Kind::Unary) s.fn = uint16_t(UnaryFn::Neg);
     c.values = c.whole.inputs;
@@ -168,10 +173,10 @@ TEST(random_works_over_rows_on_a_gpu) {
   Maker maker(unsigned(number("FUSED_SEED", 21)));
   constexpr int64_t widths[] = {768, 64, 1024, 7, 300, 513, 2048, 4096, 1030, 520};
   for (int i = 0; i < number("FUSED_ROW_WORKS", 40); ++i) {
-    const RowOp fn = kOps[maker.below(6)];
+    const RowOp fn = kRowOps[maker.below(6)];
     const int64_t rows = maker.chance(0.3) ? 4000 : 1 + maker.below(200);
     const Dims sizes{rows, widths[maker.below(int(std::size(widths)))]};
-    const OwnedWork here = maker.rows_work(sizes, kTypes[maker.below(4)], fn);
+    const OwnedWork here = maker.rows_work(sizes, kRowTypes[maker.below(4)], fn);
     const OwnedWork work = moved(here, Device{DeviceType::CUDA, 0});
     OwnedWork single = moved(work, work.device);
     const std::vector<Tensor> want = one_by_one(single);

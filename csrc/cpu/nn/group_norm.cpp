@@ -243,8 +243,7 @@ void group_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, i
     const Groups<T> own(x, weight, bias, groups);
     if (is_unborn(y) && take_group_norm<T>(own, x, eps, y, mean, rstd)) return;
     const auto run = x.is_contiguous() ? normalize_planes<T> : normalize_last<T>;
-    run(own, x.data<T>(), eps, y.data<T>(), mean.data<T>(),
-        rstd.data<T>());
+    run(own, x.data<T>(), eps, y.data<T>(), mean.data<T>(), rstd.data<T>());
   });
 }
 

@@ -78,9 +78,10 @@ void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const 
   }
   if (is_unborn(y)) {
     const bool last = channels_lie_end_to_end(x);
-    if (take_scale<T>(x, {.planes = !last,
-                          .width = last ? p.channels : p.points,
-                          .shared = last ? p.count() : p.channels},
+    if (take_scale<T>(x,
+                      {.planes = !last,
+                       .width = last ? p.channels : p.points,
+                       .shared = last ? p.count() : p.channels},
                       p.channels, mean, scale.data(), shift.data(), y))
       return;
   }
@@ -180,8 +181,7 @@ void batch_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& wei
 void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
                   bool centred, double eps, const Tensor& y, const Tensor& mean,
                   const Tensor& rstd) {
-  if (is_unborn(y) &&
-      deferred::take_row_norm(x, width, weight, bias, centred, eps, y, mean, rstd))
+  if (is_unborn(y) && deferred::take_row_norm(x, width, weight, bias, centred, eps, y, mean, rstd))
     return;
   for_type(x, [&]<class T>() {
     const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1)),

@@ -61,7 +61,8 @@ bool softmax_cpu(const Tensor& x, int64_t dim, bool logarithm, const Tensor& y) 
 // For results that are row-wise.
 void softmax_backward_cpu(const Tensor& given, const Tensor& y, int64_t, bool logarithm,
                           const Tensor& gx) {
-  if (is_unborn(gx) && deferred::take_softmax_backward(given, y, y.dim() - 1, logarithm, gx)) return;
+  if (is_unborn(gx) && deferred::take_softmax_backward(given, y, y.dim() - 1, logarithm, gx))
+    return;
   const int64_t n = y.sizes().back();
   const Tensor g = cpu::contiguous(given);
   for_type(g, [&]<class T>() {

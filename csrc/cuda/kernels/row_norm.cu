@@ -75,7 +75,8 @@ template <class C, class T, class W, int Team, int V, int Held, bool centred>
 __global__ void __launch_bounds__(kThreads, (kWholeBlocks<T, Team>))
     row_norm_backward_whole(RowNormArgs args) {
   after_earlier();
-  normalize_backward_whole<C, T, W, Team, V, Held, centred>(args, RowsInMemory<T, RowNormArgs>{args});
+  normalize_backward_whole<C, T, W, Team, V, Held, centred>(args,
+                                                            RowsInMemory<T, RowNormArgs>{args});
 }
 
 // Sums of g, and of g times the normalised x, down the columns: [segment][2][width]. A block takes

@@ -33,9 +33,8 @@ template <class C, class T, class W, int Team, int V, int Held, bool centred, cl
 RUSH_FN void normalize_held(const RowNormArgs& args, const Rows& rows) {
   const TeamRow<Team> team(args);
   HeldPacks<T, Team, V, Held> x;
-  x.each(team.lane, team.width, [&](int k, i64 i) {
-    x.p[k] = rows.template x<V>(RowPlace{team.known, team.at, i});
-  });
+  x.each(team.lane, team.width,
+         [&](int k, i64 i) { x.p[k] = rows.template x<V>(RowPlace{team.known, team.at, i}); });
   const Statistics<C> s =
       statistics_of<C, centred>(x, team.lane, team.width, C(args.width), C(args.eps));
   x.each(team.lane, team.width, [&](int k, i64 i) {

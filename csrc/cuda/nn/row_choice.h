@@ -40,7 +40,8 @@ struct WholeChoice {
   int team;
   int64_t held;
 };
-inline WholeChoice row_norm_whole_choice(DType type, int64_t rows, int64_t width, int64_t processors) {
+inline WholeChoice row_norm_whole_choice(DType type, int64_t rows, int64_t width,
+                                         int64_t processors) {
   const auto held_by = [&](int team) { return (team == 2 ? 1 : 2) * held_elements(type); };
   const int64_t blocks = std::min(rows, processors * kRowNormBlocks);
   // Rows that a warp holds, where there are enough to keep the GPU busy that way; or a block.

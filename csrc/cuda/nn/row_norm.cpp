@@ -76,8 +76,7 @@ RowNormArgs row_args(const Tensor& x, int64_t width, const Tensor& weight, const
 
 void row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
               bool centred, double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  if (is_unborn(y) &&
-      deferred::take_row_norm(x, width, weight, bias, centred, eps, y, mean, rstd))
+  if (is_unborn(y) && deferred::take_row_norm(x, width, weight, bias, centred, eps, y, mean, rstd))
     return;
   RowNormArgs args = row_args(x, width, weight, mean, rstd);
   args.bias = data_or_null(bias);
@@ -86,9 +85,9 @@ void row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor
   const auto [team, held] = row_norm_choice(x.dtype(), args.rows, width, processors_of(x));
   const bool packs =
       width % pack_of(x.dtype()) == 0 && aligned({args.x, args.y, args.weight, args.bias});
-  const RowKernel kernel = held == 0                           ? kRows
+  const RowKernel kernel = held == 0                          ? kRows
                            : held == held_elements(x.dtype()) ? kHeld
-                                                               : kHeldTwice;
+                                                              : kHeldTwice;
   const RowInstance i{kernel, centred, team, packs, parameter_type(x, weight, bias), x.dtype()};
   launch(kRowFamily, i.key(), x.device().index, blocks_of_teams(args.rows, team), {kThreads}, args);
 }
@@ -117,7 +116,8 @@ void row_norm_backward(const Tensor& g, const Tensor& x, int64_t width, const Te
   const DType type = x.dtype(), parameters = parameter_type(x, weight, gw);
   const bool packs =
       width % pack_of(type) == 0 && aligned({args.x, args.g, args.weight, data_or_null(gx)});
-  const auto [blocks, whole, held] = row_norm_whole_choice(type, args.rows, width, processors_of(x));
+  const auto [blocks, whole, held] =
+      row_norm_whole_choice(type, args.rows, width, processors_of(x));
   if (gx.defined() && (gw.defined() || gb.defined()) && held > 0) {
     const Tensor partial = make_tensor(Dims{blocks, 2, width}, compute_dtype(type), x.device());
     args.partial = partial.data();

@@ -1,7 +1,7 @@
 // Softmax and its gradient on GPUs, through kernels/softmax.cu.
 #include "device/nn/softmax.h"
-#include "core/shape.h"
 #include "core/layout.h"
+#include "core/shape.h"
 #include "cuda/nn/row_choice.h"
 #include "cuda/runtime/loops.h"
 #include "device/deferred.h"

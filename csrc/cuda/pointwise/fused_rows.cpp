@@ -126,9 +126,10 @@ bool FusedRowsLaunch::choose(int64_t processors) {
                                 : row.centred;
   const std::string parameters =
       is_softmax_ ? std::string() : concat(", ", kernel_type(parameter_type(row, type)));
-  kernel_ = concat("rush::fused_", is_softmax_ ? "softmax" : "row_norm", backward ? "_backward" : "",
-                   "<rush::Work, ", type_pair(type), parameters, ", ", kTeams[choice.team], ", ",
-                   width, ", ", choice.held / width, flag ? ", true>" : ", false>");
+  kernel_ =
+      concat("rush::fused_", is_softmax_ ? "softmax" : "row_norm", backward ? "_backward" : "",
+             "<rush::Work, ", type_pair(type), parameters, ", ", kTeams[choice.team], ", ", width,
+             ", ", choice.held / width, flag ? ", true>" : ", false>");
   if (is_softmax_) {
     softmax_ = {nullptr, nullptr, nullptr, rows, row.width, 1};
     return true;

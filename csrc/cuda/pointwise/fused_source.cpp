@@ -77,7 +77,8 @@ class Writer {
   // A function for each operand of the step over rows, and one for its result.
   std::string write_rows() {
     const FusedStep& row = work_.steps[size_t(row_)];
-    std::string text = concat("#include \"cuda/kernels/fused_rows.h\"\n\nnamespace rush {\n\n", begin());
+    std::string text =
+        concat("#include \"cuda/kernels/fused_rows.h\"\n\nnamespace rush {\n\n", begin());
     const int count = row.operand_count();
     for (int i = 0; i < count; ++i) text += operand_function(i, count == 1 || i == 1 ? "x" : "g");
     return concat(text, result_function(), "};\n\n}  // namespace rush\n");
@@ -92,7 +93,8 @@ class Writer {
   }
 
   std::string begin() const {
-    return concat("struct Work {\n  static constexpr int kParams = ", std::max(params_, 1), ";\n\n");
+    return concat("struct Work {\n  static constexpr int kParams = ", std::max(params_, 1),
+                  ";\n\n");
   }
   // Of a function, from what was added since the last one.
   std::string body() {
@@ -123,9 +125,9 @@ class Writer {
     const char* type = kernel_type(row.compute);
     before_ = concat("    constexpr int U = 1;\n    Packs<", type, ", V, U> row;\n", before_);
     const bool plain = value < inputs_ || is_reduced_float(row.compute);
-    each_ += concat("        row.p[u].v[k] = ",
-                    plain ? concat("v", value) : concat("apart(v", value, ", args.zeros[", row_, "])"),
-                    ";\n");
+    each_ += concat(
+        "        row.p[u].v[k] = ",
+        plain ? concat("v", value) : concat("apart(v", value, ", args.zeros[", row_, "])"), ";\n");
     after_ += "    return row.p[0];\n";
     return concat("  template <int V>\n  static RUSH_FN Pack<", type, ", V> ", name,
                   "(const FusedArgs& args, const Number* params,\n"
@@ -141,14 +143,16 @@ class Writer {
     for (size_t o = 0; o < work_.outputs.size(); ++o)
       if (!written_[o]) write_output(o);
     before_ = "    constexpr int U = 1;\n" + before_;
-    return concat("  template <int V>\n  static RUSH_FN void y(const FusedArgs& args, const Number* params,\n"
-                  "                       const FusedRowPlace& place, const Pack<",
-                  kernel_type(work_.steps[size_t(row_)].compute), ", V>& row) {\n", body(), "  }\n");
+    return concat(
+        "  template <int V>\n  static RUSH_FN void y(const FusedArgs& args, const Number* params,\n"
+        "                       const FusedRowPlace& place, const Pack<",
+        kernel_type(work_.steps[size_t(row_)].compute), ", V>& row) {\n", body(), "  }\n");
   }
 
   void read_input(size_t i) {
     if (is_number(i)) return;
-    static constexpr const char* names[] = {"", "Single", "Flat", "Row", "Column", "Along", "Across"};
+    static constexpr const char* names[] = {"",       "Single", "Flat",  "Row",
+                                            "Column", "Along",  "Across"};
     const char* type = kernel_type(type_of(i));
     before_ += concat("    const auto x", i, " = read<Lies::", names[int(form_.lies[i])], ", ",
                       type, ", V, U>(args, ", i, ", place);\n");
@@ -218,8 +222,8 @@ class Writer {
   const size_t inputs_;
   std::array<int, kFusedInputs + kFusedSteps> readers_;  // how many operands a value is
   std::array<int, kFusedSteps> first_param_;             // of each step
-  int params_ = 0, row_ = -1;  // how many in all; the step over rows
-  std::vector<bool> written_;  // outputs
+  int params_ = 0, row_ = -1;                            // how many in all; the step over rows
+  std::vector<bool> written_;                            // outputs
   std::string before_, each_, after_;
 };
 

@@ -1,6 +1,6 @@
 // Dropout: random choices are kept as bool, one byte per element, and applied in one pass.
-#include "device/deferred.h"
 #include "device/nn/dropout.h"
+#include "device/deferred.h"
 #include "device/random.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"

@@ -3,9 +3,9 @@
 
 #include "device/nn/softmax.h"
 #include "device/reduce.h"
-#include "ops/framework/rows.h"
 #include "ops/framework/data.h"
 #include "ops/framework/differentiated.h"
+#include "ops/framework/rows.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/reduce/reduction.h"
 

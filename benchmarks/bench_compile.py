@@ -4,8 +4,8 @@
 
 The chains are eight ops over floats, with two transcendental functions among them ("heavy") or none
 ("light"). Figures are times; ratios above one mean that the compiled function is faster. On a GPU,
-calls are queued ten at a time and waited for together. With `--models`, training steps of small models
-on the CPU instead, and the time that `compile` adds to the first one.
+calls are queued ten at a time and waited for together. With `--models`, training steps of small
+models on the CPU instead.
 """
 
 import argparse
@@ -116,9 +116,11 @@ def main() -> int:
         names = [f"{side.module} {side.prelude[7:-1]}" for side in sides]
         header = ["what", *(f"{name}, us" for name in names), *(f"to {n}" for n in names[1:])]
         name = "compile" if args.device == "cpu" else "compile_cuda"
-        name = "compile_models" if args.models else name
+        title = "Fused chains of pointwise ops"
+        if args.models:
+            name, title = "compile_models", "Training steps with compile"
         write_report(
-            name, "Training steps with compile" if args.models else "Fused chains of pointwise ops", f"{args.threads} threads.\n" * (calls == 1),
+            name, title, f"{args.threads} threads.\n" * (calls == 1),
             "Ratios above one: our compiled function is faster.\n", markdown(header, rows),
         )  # fmt: skip
     return 0

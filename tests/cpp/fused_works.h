@@ -11,8 +11,6 @@
 
 #include "cpu/copy/copy.h"
 #include "device/fused.h"
-#include "device/nn/norm.h"
-#include "device/nn/softmax.h"
 #include "ops/ops.h"
 
 namespace fused_works {
@@ -100,21 +98,24 @@ struct OwnedWork {
   }
 };
 
+// By the ops: tables of devices are not seen from outside of the library.
 inline void run_rows(const FusedStep& s, const std::vector<Tensor>& values, const Tensor& out) {
   const RowStep& r = *s.row;
   const Tensor &a = values[s.operands[0]], &b = values[s.operands[1]];
-  const int64_t last = out.dim() - 1;
   const bool log = r.fn == RowOp::LogSoftmax || r.fn == RowOp::LogSoftmaxBackward;
+  const auto give = [&](const Tensor& y, const Tensor& first, const Tensor& second) {
+    copy_(out, y);
+    copy_(r.beside[0], reshape(first, r.beside[0].sizes()));
+    copy_(r.beside[1], reshape(second, r.beside[1].sizes()));
+  };
   if (r.fn == RowOp::Norm)
-    norm_loops(out).row_norm(a, r.width, r.with[0], r.with[1], r.centred, r.eps, out, r.beside[0],
-                             r.beside[1]);
+    std::apply(give, _row_norm(a, r.with[0], r.with[1], 1, r.centred, r.eps));
   else if (r.fn == RowOp::NormBackward)
-    norm_loops(out).row_norm_backward(a, b, r.width, r.with[0], r.with[1], r.with[2], r.centred,
-                                      out, r.beside[0], r.beside[1]);
+    std::apply(give, _row_norm_backward(a, b, r.with[0], r.with[1], r.with[2], 1, r.centred));
   else if (r.operand_count() == 1)
-    softmax_loops(out).softmax(a, last, log, out);
+    copy_(out, log ? log_softmax_as(a, -1) : softmax_as(a, -1));
   else
-    softmax_loops(out).backward(a, b, last, log, out);
+    copy_(out, _softmax_backward(a, b, -1, log));
 }
 
 inline void run_one(const FusedStep& s, const std::vector<Tensor>& values, const Tensor& out) {

@@ -4,7 +4,8 @@
 
 The chains are eight ops over floats, with two transcendental functions among them ("heavy") or none
 ("light"). Figures are times; ratios above one mean that the compiled function is faster. On a GPU,
-calls are queued ten at a time and waited for together.
+calls are queued ten at a time and waited for together. With `--models`, training steps of small
+models on the CPU instead.
 """
 
 import argparse
@@ -12,6 +13,8 @@ import statistics
 import sys
 import time
 
+import transformers_small
+from models_today import MOBILENET
 from peer import SETTLE, TORCH_PYTHON, Case, Side, Worker, markdown, write_report
 
 CHAINS = """
@@ -40,6 +43,29 @@ time.sleep(1)  # kernels are compiled beside the program
 """
 
 
+MOBILENET_STEP = """
+lib.manual_seed(0)
+model = MobileNet(10)
+images, labels = lib.randn(8, 3, 64, 64), lib.randint(0, 10, (8,))
+step = trained(model, lambda run: F.cross_entropy(run(images), labels))
+step()
+"""
+MODELS = transformers_small.MODELS | {"MobileNet": MOBILENET + MOBILENET_STEP}
+
+
+def chain_cases(device):
+    return [
+        Case(f"{kind}, {n:,} floats", CHAINS.format(device=device, n=n), f"queued({kind})")
+        for n in (100_000, 16_000_000)
+        for kind in ("light", "heavy")
+    ]
+
+
+def model_cases():
+    head = "COMPILED = WAY == 'compiled'\nHALF = False\n" + transformers_small.COMMON
+    return [Case(f"{name}, training", head + setup, "step()") for name, setup in MODELS.items()]
+
+
 def medians(case, sides, threads, rounds):
     """Seconds per statement and side, which take turns."""
     workers = [Worker(side, threads) for side in sides]
@@ -66,6 +92,8 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--models", action="store_true")
+    parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--no-report", action="store_true")
     args = parser.parse_args()
     peers = [("torch", TORCH_PYTHON)] if TORCH_PYTHON else []
@@ -75,22 +103,24 @@ def main() -> int:
         for way in ("compiled", "eager")
     ]
     calls = 1 if args.device == "cpu" else 10
+    cases = model_cases() if args.models else chain_cases(args.device)
     rows = []
-    for n in (100_000, 16_000_000):
-        for kind in ("light", "heavy"):
-            case = Case(
-                f"{kind}, {n:,} floats", CHAINS.format(device=args.device, n=n), f"queued({kind})"
-            )
-            times = [t / calls for t in medians(case, sides, args.threads, args.rounds)]
-            cells = [f"{t * 1e6:,.0f}" for t in times]
-            rows.append([case.name, *cells, *(f"{t / times[0]:.2f}" for t in times[1:])])
-            print(*rows[-1], sep=" | ", flush=True)
+    for case in cases:
+        if args.only not in case.name:
+            continue
+        times = [t / calls for t in medians(case, sides, args.threads, args.rounds)]
+        cells = [f"{t * 1e6:,.0f}" for t in times]
+        rows.append([case.name, *cells, *(f"{t / times[0]:.2f}" for t in times[1:])])
+        print(*rows[-1], sep=" | ", flush=True)
     if not args.no_report:
         names = [f"{side.module} {side.prelude[7:-1]}" for side in sides]
-        header = ["chain", *(f"{name}, us" for name in names), *(f"to {n}" for n in names[1:])]
+        header = ["what", *(f"{name}, us" for name in names), *(f"to {n}" for n in names[1:])]
         name = "compile" if args.device == "cpu" else "compile_cuda"
+        title = "Fused chains of pointwise ops"
+        if args.models:
+            name, title = "compile_models", "Training steps with compile"
         write_report(
-            name, "Fused chains of pointwise ops", f"{args.threads} threads.\n" * (calls == 1),
+            name, title, f"{args.threads} threads.\n" * (calls == 1),
             "Ratios above one: our compiled function is faster.\n", markdown(header, rows),
         )  # fmt: skip
     return 0

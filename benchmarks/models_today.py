@@ -159,3 +159,31 @@ class Llama(nn.Module):
             x = block(x, cos, sin, None if caches is None else caches[i], at)
         return self.head(self.norm(x))
 """
+
+MOBILENET = """
+class Inverted(nn.Module):
+    def __init__(self, start, end, stride, times):
+        super().__init__()
+        wide = start * times
+        def unit(i, o, size, s=1, groups=1):
+            conv = nn.Conv2d(i, o, size, s, size // 2, groups=groups, bias=False)
+            return [conv, nn.BatchNorm2d(o)]
+        self.layers = nn.Sequential(
+            *unit(start, wide, 1), nn.ReLU6(inplace=True),
+            *unit(wide, wide, 3, stride, wide), nn.ReLU6(inplace=True), *unit(wide, end, 1),
+        )
+        self.adds = stride == 1 and start == end
+    def forward(self, x):
+        return x + self.layers(x) if self.adds else self.layers(x)
+class MobileNet(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.first = nn.Sequential(
+            nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU6(inplace=True)
+        )
+        sizes = [(16, 24, 2), (24, 24, 1), (24, 32, 2), (32, 32, 1), (32, 64, 2), (64, 64, 1)]
+        self.blocks = nn.Sequential(*(Inverted(i, o, s, 6) for i, o, s in sizes))
+        self.head = nn.Linear(64, classes)
+    def forward(self, x):
+        return self.head(self.blocks(self.first(x)).mean((2, 3)))
+"""

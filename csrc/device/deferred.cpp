@@ -3,70 +3,33 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <unordered_map>
 
 #include "core/layout.h"
 #include "core/mutex.h"
 #include "device/copy.h"
+#include "device/deferred_plan.h"
 
 namespace rush::deferred {
 namespace {
 
 using Kind = FusedStep::Kind;
 
-// As many steps wait at most: loops without a reader must not keep their inputs for good. Sets of
-// groups fit into a word.
-constexpr size_t kMostWaiting = 64;
-
 // A form's recipe in the queue of its thread, counted from 1; 0: it has none. Forms are never cut off
 // a graph, so that field of theirs is free. (`offset` is not: other threads install storage.)
 uint32_t recipe_of(const TensorImpl* form) { return form->cut_at.code; }
 void set_recipe(TensorImpl* form, size_t number) { form->cut_at.code = uint32_t(number); }
-
-struct Recipe {
-  Kind kind;
-  uint8_t params_count;
-  uint16_t fn;
-  DType compute;
-  std::array<Scalar, 4> params;
-  std::array<Tensor, 3> operands;
-  Tensor out;  // the form
-  SourcePoint source;
-
-  int operand_count() const { return kind == Kind::Convert ? 1 : int(kind); }
-  ParamSpan params_span() const { return {params.data(), params_count}; }
-};
-
-std::string name_of(Kind kind, unsigned fn) {
-  const char* camel = kind == Kind::Unary     ? info(UnaryFn(fn)).name
-                      : kind == Kind::Binary  ? info(BinaryFn(fn)).name
-                      : kind == Kind::Ternary ? info(TernaryFn(fn)).name
-                                              : "Convert";
-  return op_name_of(camel);
-}
 
 void give_memory(const Tensor& form) {
   give_storage(form.impl());
   form.impl()->storage->hide();  // see Note [Watched storages]
 }
 
-// One step by itself. All operands have their memory.
-void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& out) {
-  const PointwiseLoops& loops = pointwise_loops(out);
-  switch (r.kind) {
-    case Kind::Convert:
-      return copy_elements(operands[0], out);
-    case Kind::Unary:
-      return loops.unary(UnaryFn(r.fn), operands[0], out, r.params_span(), r.compute);
-    case Kind::Binary:
-      return loops.binary(BinaryFn(r.fn), operands[0], operands[1], out, r.params_span(),
-                          r.compute);
-    case Kind::Ternary:
-      return loops.ternary(TernaryFn(r.fn), operands[0], operands[1], operands[2], out,
-                           r.params_span(), r.compute);
-  }
+void give_memory_beside(const Recipe& r) {
+  if (!r.row) return;
+  for (const Tensor& t : r.row->beside)
+    if (t.defined()) give_memory(t);
 }
 
 class Queue;
@@ -84,12 +47,6 @@ Queues& queues() {
   return *g_queues.load(std::memory_order_relaxed);
 }
 
-// A group of steps, by their numbers in the queue.
-struct Group {
-  std::vector<uint16_t> steps;
-  uint64_t after = 0;  // the groups that have to run before it, directly or not
-};
-
 class Queue {
  public:
   Queue() {
@@ -103,20 +60,21 @@ class Queue {
 
   bool take(Kind kind, unsigned fn, std::span<const Tensor* const> operands, const Tensor& out,
             ParamSpan params, DType compute);
+  bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
   void flush(const char* why, const char* by);
   // A signal handler may run ops while the queue is: they see pending results as other threads do.
   bool is_running() const { return running_; }
   uint32_t references_to(const TensorImpl* form) const {
     uint32_t n = 0;
     for (const Recipe& r : waiting_) {
-      n += r.out.impl() == form;
+      n += r.gives(form);
       for (const Tensor& operand : r.operands) n += operand.impl() == form;
     }
     return n;
   }
   bool owns(const TensorImpl* form) const {
     const size_t number = recipe_of(form);
-    return number > 0 && number <= waiting_.size() && waiting_[number - 1].out.impl() == form;
+    return number > 0 && number <= waiting_.size() && waiting_[number - 1].gives(form);
   }
   // For another thread, under the mutex of all queues: the recipes of `form` and of all that it is
   // computed from, the inputs first. False: it is not in this queue.
@@ -127,13 +85,17 @@ class Queue {
   Report* report = nullptr;
 
  private:
-  struct Plan;
+  void add(Recipe r, std::span<const Tensor* const> operands);
+  void number(size_t recipe) const;
   void run(const Group& group, const Plan& plan, Report::Flush* told);
   bool run_fused(const Group& group, const Plan& plan);
   void run_one_by_one(const Group& group, const Plan& plan);
   const Tensor& known_number(const Tensor& number) const;
+  // Of the step whose result t is. Those beside a result do not count: nobody reads them late.
   int number_of(const Tensor& t) const {
-    return !t.impl()->storage.load() && owns(t.impl()) ? int(recipe_of(t.impl())) - 1 : -1;
+    if (t.impl()->storage.load() || !owns(t.impl())) return -1;
+    const int number = int(recipe_of(t.impl())) - 1;
+    return waiting_[size_t(number)].out.is_same(t) ? number : -1;
   }
 
   std::vector<Recipe> waiting_;  // changed under the mutex of all queues
@@ -189,9 +151,46 @@ bool Queue::take(Kind kind, unsigned fn, std::span<const Tensor* const> operands
   for (const Tensor* t : operands) {
     if (!may_be_read_later(*t, out.device())) return false;
   }
-  if (waiting_.size() == kMostWaiting) flush("as many steps as may wait were waiting", nullptr);
   Recipe r{kind, uint8_t(params.size()), uint16_t(fn), compute, {}, {}, out, source_here()};
   std::copy(params.begin(), params.end(), r.params.begin());
+  add(std::move(r), operands);
+  return true;
+}
+
+// Strides of dims of size 1 may be anything.
+bool lie_alike(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() &&
+         (a.strides() == b.strides() ||
+          (is_contiguous(a.sizes(), a.strides()) && is_contiguous(b.sizes(), b.strides())));
+}
+
+// Rows that are longer do not stay in a cache while they are worked on.
+constexpr int64_t kLongestRow = 16384;
+
+bool Queue::take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out) {
+  if (running_ || row.width > kLongestRow || !fused_loops(out).takes_rows ||
+      !fused_loops(out).takes_rows(row, out.dtype()))
+    return false;
+  for (const Tensor* t : operands) {
+    if (!may_be_read_later(*t, out.device()) || t->dtype() != out.dtype() || !lie_alike(*t, out))
+      return false;
+  }
+  for (const Tensor& t : row.with) {
+    if (!t.defined()) continue;
+    t.storage();
+    if (!may_be_read_later(t, out.device())) return false;
+  }
+  for (const Tensor& t : row.beside) {
+    if (t.defined() && t.impl()->storage.load()) t.impl()->storage = {};
+  }
+  Recipe r{Kind::Rows, 0, uint16_t(row.fn), out.dtype(), {}, {}, out, source_here()};
+  r.row = std::make_shared<const RowStep>(std::move(row));
+  add(std::move(r), operands);
+  return true;
+}
+
+void Queue::add(Recipe r, std::span<const Tensor* const> operands) {
+  if (waiting_.size() == kMostWaiting) flush("as many steps as may wait were waiting", nullptr);
   for (size_t i = 0; i < operands.size(); ++i) {
     r.operands[i] =
         operands[i]->is_wrapped_number() ? known_number(*operands[i]) : arranged_form(*operands[i]);
@@ -199,153 +198,68 @@ bool Queue::take(Kind kind, unsigned fn, std::span<const Tensor* const> operands
     if (!r.operands[i].impl()->storage.load() && number_of(r.operands[i]) < 0)
       r.operands[i].storage();
   }
-  TensorImpl* form = out.impl();
-  set_recipe(form, waiting_.size() + 1);
+  TensorImpl* form = r.out.impl();
   form->set(TensorImpl::kContiguous, is_contiguous(form->sizes, form->strides));
   std::lock_guard lock(queues().mutex);
+  if (waiting_.empty()) waiting_.reserve(16);
   waiting_.push_back(std::move(r));
+  number(waiting_.size());
   ++counters.steps;
-  return true;
+}
+
+// Tells the forms which recipe is theirs.
+void Queue::number(size_t recipe) const {
+  const Recipe& r = waiting_[recipe - 1];
+  set_recipe(r.out.impl(), recipe);
+  for (size_t i = 0; r.row && i < r.row->beside.size(); ++i)
+    if (r.row->beside[i].defined()) set_recipe(r.row->beside[i].impl(), recipe);
 }
 
 // ---- running ----
-
-// What is known about each step of a queue while it is run.
-struct Queue::Plan {
-  std::vector<uint8_t> wanted;  // somebody outside of the queue holds the result
-  std::vector<uint8_t> kept;    // it goes to memory
-  std::vector<int16_t> group;   // -1: not computed
-  std::vector<Group> groups;
-  std::vector<uint8_t> order;  // of the groups
-};
-
-bool same_layout(const Tensor& a, const Tensor& b) {
-  return a.device() == b.device() && a.sizes() == b.sizes() && a.strides() == b.strides();
-}
-
-size_t inputs_of(const std::vector<Recipe>& steps, const Group& group, int also = -1) {
-  std::vector<const TensorImpl*> seen;
-  const auto look = [&](size_t step) {
-    for (int i = 0; i < steps[step].operand_count(); ++i) {
-      const TensorImpl* t = steps[step].operands[size_t(i)].impl();
-      const bool inside = std::ranges::any_of(
-          group.steps, [&](uint16_t other) { return steps[other].out.impl() == t; });
-      if (!inside && std::ranges::find(seen, t) == seen.end()) seen.push_back(t);
-    }
-  };
-  for (const uint16_t step : group.steps) look(step);
-  if (also >= 0) look(size_t(also));
-  return seen.size();
-}
-
-// See Note [What runs of a queue].
-template <class NumberOf>
-void make_groups(const std::vector<Recipe>& steps, NumberOf number_of, auto& plan) {
-  const size_t n = steps.size();
-  plan.wanted.assign(n, 0);
-  plan.kept.assign(n, 0);
-  plan.group.assign(n, -1);
-  std::vector<uint32_t> readers(n, 0), held(n, 1);  // held by the recipes: as a result, by readers
-  for (const Recipe& r : steps) {
-    for (int i = 0; i < r.operand_count(); ++i) {
-      if (const int at = number_of(r.operands[size_t(i)]); at >= 0) ++held[size_t(at)];
-    }
-  }
-  for (size_t s = n; s-- > 0;) {
-    plan.wanted[s] = steps[s].out.impl()->use_count() > held[s];
-    if (!plan.wanted[s] && readers[s] == 0) continue;
-    plan.group[s] = 0;  // live
-    for (int i = 0; i < steps[s].operand_count(); ++i) {
-      if (const int at = number_of(steps[s].operands[size_t(i)]); at >= 0) ++readers[size_t(at)];
-    }
-  }
-  std::vector<Group>& groups = plan.groups;
-  for (size_t s = 0; s < n; ++s) {
-    if (plan.group[s] < 0) continue;
-    uint64_t needs = 0;  // groups that this step's inputs come from
-    for (int i = 0; i < steps[s].operand_count(); ++i) {
-      if (const int at = number_of(steps[s].operands[size_t(i)]); at >= 0)
-        needs |= uint64_t(1) << plan.group[size_t(at)];
-    }
-    int joined = -1;
-    for (int g = int(groups.size()) - 1; g >= 0 && joined < 0; --g) {
-      if (!same_layout(steps[groups[size_t(g)].steps[0]].out, steps[s].out)) continue;
-      if (groups[size_t(g)].steps.size() == kFusedSteps) continue;
-      bool in_between = false;  // is there a group that needs this one, and that the step needs?
-      for (uint64_t left = needs & ~(uint64_t(1) << g); left && !in_between; left &= left - 1)
-        in_between = groups[size_t(std::countr_zero(left))].after >> g & 1;
-      if (in_between || inputs_of(steps, groups[size_t(g)], int(s)) > kFusedInputs) continue;
-      joined = g;
-    }
-    if (joined < 0) {
-      joined = int(groups.size());
-      groups.emplace_back();
-    }
-    uint64_t after = groups[size_t(joined)].after;
-    for (uint64_t left = needs & ~(uint64_t(1) << joined); left; left &= left - 1) {
-      const int g = std::countr_zero(left);
-      after |= uint64_t(1) << g | groups[size_t(g)].after;
-    }
-    groups[size_t(joined)].after = after;
-    for (Group& other : groups) {
-      if (other.after >> joined & 1) other.after |= after;
-    }
-    groups[size_t(joined)].steps.push_back(uint16_t(s));
-    plan.group[s] = int16_t(joined);
-  }
-  for (size_t s = 0; s < n; ++s) {
-    if (plan.group[s] < 0) continue;
-    plan.kept[s] = plan.kept[s] || plan.wanted[s];
-    for (int i = 0; i < steps[s].operand_count(); ++i) {
-      const int at = number_of(steps[s].operands[size_t(i)]);
-      if (at >= 0 && plan.group[size_t(at)] != plan.group[s]) plan.kept[size_t(at)] = 1;
-    }
-  }
-  // A group comes when all that it needs have come.
-  uint64_t done = 0;
-  while (plan.order.size() < groups.size()) {
-    for (size_t g = 0; g < groups.size(); ++g) {
-      if (done >> g & 1 || (groups[g].after & ~done)) continue;
-      plan.order.push_back(uint8_t(g));
-      done |= uint64_t(1) << g;
-    }
-  }
-}
 
 bool Queue::run_fused(const Group& group, const Plan& plan) {
   const Tensor& first = waiting_[group.steps[0]].out;
   const auto run = fused_loops(first).run;
   if (!run) return false;
-  std::vector<Tensor> inputs;
-  std::vector<FusedStep> steps;
+  // Inputs as the group has them, then the steps.
+  const size_t inputs_count = group.inputs.size(), own = size_t(plan.group[group.steps[0]]);
+  std::vector<Tensor> inputs(inputs_count);
+  std::vector<FusedStep> steps(group.steps.size());
   std::vector<FusedOutput> outputs;
-  std::unordered_map<const TensorImpl*, uint16_t>
-      value;  // inputs by number, steps by theirs + kStep
-  constexpr uint16_t kStep = 1 << 15;
-  for (const uint16_t s : group.steps) {
+  const Recipe* row = nullptr;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const uint16_t s = group.steps[k];
     const Recipe& r = waiting_[s];
-    FusedStep& step = steps.emplace_back();
+    FusedStep& step = steps[k];
     step.kind = r.kind;
     step.fn = r.fn;
     step.compute = r.compute;
     step.result = r.out.dtype();
     step.params_count = r.params_count;
     step.params = r.params;
+    step.row = r.row.get();
     for (int i = 0; i < r.operand_count(); ++i) {
       const Tensor& t = r.operands[size_t(i)];
-      const auto [at, fresh] = value.try_emplace(t.impl(), uint16_t(inputs.size()));
-      if (fresh) inputs.push_back(t);
-      step.operands[size_t(i)] = at->second;
+      const int maker = plan.maker(s, i);
+      if (maker >= 0 && size_t(plan.group[size_t(maker)]) == own) {
+        step.operands[size_t(i)] = uint16_t(inputs_count + plan.place[size_t(maker)]);
+        continue;
+      }
+      const auto at = size_t(std::ranges::find(group.inputs, t.impl()) - group.inputs.begin());
+      inputs[at] = t;
+      step.operands[size_t(i)] = uint16_t(at);
     }
-    value[r.out.impl()] = uint16_t(kStep | (steps.size() - 1));
-    if (plan.kept[s]) outputs.push_back({uint16_t(steps.size() - 1), r.out});
+    if (plan.kept[s]) outputs.push_back({uint16_t(k), r.out});
+    row = r.row ? &r : row;
+  }
+  if (outputs.empty() &&
+      row) {  // only what is beside it is wanted: somebody has to say how it lies
+    const auto at = std::ranges::find_if(steps, [](const FusedStep& step) { return step.row; });
+    outputs.push_back({uint16_t(at - steps.begin()), row->out});
   }
   if (inputs.size() > kFusedInputs || outputs.size() > kFusedOutputs) return false;
-  for (FusedStep& step : steps) {
-    for (uint16_t& operand : step.operands)
-      if (operand & kStep) operand = uint16_t(inputs.size() + (operand & ~kStep));
-  }
   for (const FusedOutput& o : outputs) give_memory(o.out);
+  if (row) give_memory_beside(*row);
   return run({first.sizes(), inputs, steps, outputs, settings.wait_for_code});
 }
 
@@ -370,7 +284,9 @@ void Queue::run_one_by_one(const Group& group, const Plan& plan) {
       give_memory(out);
     else
       out = make_tensor(out.sizes(), out.strides(), out.dtype(), out.device());
-    run_alone(r, {operands.data(), size_t(r.operand_count())}, out);
+    give_memory_beside(r);
+    run_alone(r, {operands.data(), size_t(r.operand_count())}, out,
+              r.row ? std::span<const Tensor>(r.row->beside) : std::span<const Tensor>());
     if (!plan.kept[s]) passing[r.out.impl()] = out;
     for (int i = 0; i < r.operand_count(); ++i) {
       const TensorImpl* t = r.operands[size_t(i)].impl();
@@ -388,18 +304,22 @@ void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
   if (!told) return;
   Report::Group& shown = told->groups.emplace_back();
   shown.sizes = waiting_[group.steps[0]].out.sizes();
-  shown.inputs = inputs_of(waiting_, group);
+  shown.inputs = group.inputs.size();
   shown.fused = fused;
   for (const uint16_t s : group.steps)
-    shown.steps.push_back(
-        {name_of(waiting_[s].kind, waiting_[s].fn), waiting_[s].source, bool(plan.kept[s])});
+    shown.steps.push_back({name_of(waiting_[s]), waiting_[s].source, bool(plan.kept[s])});
 }
 
 void Queue::flush(const char* why, const char* by) {
   if (waiting_.empty() || running_) return;
   ++counters.flushes;
   Plan plan;
-  make_groups(waiting_, [this](const Tensor& t) { return number_of(t); }, plan);
+  plan.made_by.assign(3 * waiting_.size(), -1);
+  for (size_t s = 0; s < waiting_.size(); ++s) {
+    for (int i = 0; i < waiting_[s].operand_count(); ++i)
+      plan.made_by[3 * s + size_t(i)] = int16_t(number_of(waiting_[s].operands[size_t(i)]));
+  }
+  make_groups(waiting_, plan);
   Report::Flush* told = nullptr;
   if (report) {
     told = &report->flushes.emplace_back();
@@ -413,24 +333,25 @@ void Queue::flush(const char* why, const char* by) {
     std::vector<uint8_t> done;
     ~Remaining() {
       q.running_ = false;
-      std::vector<Recipe> gone;  // freed without the lock
+      std::vector<Recipe> gone, left;  // freed without the lock
       std::lock_guard lock(queues().mutex);
-      std::vector<Recipe> left;
+      if (std::ranges::count(done, 0) == 0) {
+        q.waiting_.swap(gone);
+        return;
+      }
       for (size_t s = 0; s < q.waiting_.size(); ++s) {
         const bool computed = plan.group[s] < 0 || done[size_t(plan.group[s])];
         (computed ? gone : left).push_back(std::move(q.waiting_[s]));
       }
       q.waiting_.swap(left);
-      for (size_t s = 0; s < q.waiting_.size(); ++s) set_recipe(q.waiting_[s].out.impl(), s + 1);
+      for (size_t s = 0; s < q.waiting_.size(); ++s) q.number(s + 1);
     }
   } remaining{*this, plan, std::vector<uint8_t>(plan.groups.size(), 0)};
   running_ = true;
   for (size_t s = 0; s < waiting_.size(); ++s) {
     if (plan.group[s] >= 0) continue;
     ++counters.dropped;
-    if (told)
-      told->dropped.push_back(
-          {name_of(waiting_[s].kind, waiting_[s].fn), waiting_[s].source, false});
+    if (told) told->dropped.push_back({name_of(waiting_[s]), waiting_[s].source, false});
   }
   for (const uint8_t g : plan.order) {
     run(plan.groups[g], plan, told);
@@ -441,8 +362,7 @@ void Queue::flush(const char* why, const char* by) {
 // ---- other threads ----
 
 bool Queue::copy_recipes(const TensorImpl* form, std::vector<Recipe>& to) const {
-  const auto at =
-      std::ranges::find_if(waiting_, [&](const Recipe& r) { return r.out.impl() == form; });
+  const auto at = std::ranges::find_if(waiting_, [&](const Recipe& r) { return r.gives(form); });
   if (at == waiting_.end()) return false;
   // Recipes read earlier ones only.
   std::vector<uint8_t> needed(waiting_.size(), 0);
@@ -476,7 +396,13 @@ void compute_for_another(TensorImpl* form) {
       operands[size_t(i)] = found == values.end() ? r.operands[size_t(i)] : found->second;
     }
     const Tensor out = make_tensor(r.out.sizes(), r.out.strides(), r.out.dtype(), r.out.device());
-    run_alone(r, {operands.data(), size_t(r.operand_count())}, out);
+    std::array<Tensor, 2> beside;
+    for (size_t i = 0; r.row && i < beside.size(); ++i) {
+      const Tensor& t = r.row->beside[i];
+      if (!t.defined()) continue;
+      values[t.impl()] = beside[i] = make_tensor(t.sizes(), t.strides(), t.dtype(), t.device());
+    }
+    run_alone(r, {operands.data(), size_t(r.operand_count())}, out, beside);
     values[r.out.impl()] = out;
   }
   if (const auto own = values.find(form); own != values.end()) {
@@ -518,6 +444,9 @@ bool pays(const Dims& sizes, Device device) {
 bool take(Kind kind, unsigned fn, std::span<const Tensor* const> operands, const Tensor& out,
           ParamSpan params, DType compute) {
   return queue().take(kind, fn, operands, out, params, compute);
+}
+bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out) {
+  return queue().take_rows(std::move(row), operands, out);
 }
 void flush(const char* why, const char* by) { queue().flush(why, by); }
 Counters counters() { return queue().counters; }

@@ -6,7 +6,7 @@
 //
 // Note [What runs of a queue]
 // - A result that nobody holds any more, and that no other step reads, is not computed.
-// - Steps of one shape, device and order of dims form a group, which runs in one pass if the device
+// - Steps of one shape, device and order of dims form a group, with one step over rows at most, which runs in one pass if the device
 //   can do that, else step by step. A step joins a group unless something between them has to come
 //   first. Groups run in an order in which each finds its inputs.
 // - Within a group only results that somebody holds, or that another group reads, go to memory.
@@ -34,6 +34,19 @@ RUSH_API bool pays(const Dims& sizes, Device device);
 // False: it has to be run, by memory that out.data() will give it.
 RUSH_API bool take(FusedStep::Kind kind, unsigned fn, std::span<const Tensor* const> operands,
                    const Tensor& out, ParamSpan params, DType compute);
+// The same for a step over rows. Its operands lie as `out` does, or it is not taken. What it has
+// beside `out` waits as well: memory that it has already, since it is small, is given back.
+RUSH_API bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
+// Calls of NormLoops and SoftmaxLoops as such steps.
+bool take_row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
+                   bool centred, double eps, const Tensor& y, const Tensor& mean,
+                   const Tensor& rstd);
+bool take_row_norm_backward(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
+                            const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
+                            const Tensor& gw, const Tensor& gb);
+bool take_softmax(const Tensor& x, int64_t dim, bool log, const Tensor& out);
+bool take_softmax_backward(const Tensor& g, const Tensor& y, int64_t dim, bool log,
+                           const Tensor& gx);
 
 // Runs what waits on this thread. `why` and `by`, if any, are for reports: "add_ writes in place".
 RUSH_API void flush(const char* why, const char* by = nullptr);

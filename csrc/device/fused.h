@@ -1,7 +1,9 @@
-// fused.h: several pointwise steps in one pass over memory, by device.
+// fused.h: several pointwise steps in one pass over memory, by device, with a step over rows among
+// them.
 //
-// What comes out is, bit for bit, what the steps give one by one through device/pointwise.h: a value
-// is rounded to the type that its tensor would have, and nothing is contracted across steps.
+// What comes out is, bit for bit, what the steps give one by one through device/pointwise.h and
+// device/nn: a value is rounded to the type that its tensor would have, nothing is contracted
+// across steps, and sums are taken in the same order.
 #pragma once
 
 #include <array>
@@ -11,19 +13,53 @@
 
 namespace rush {
 
-// One call of PointwiseLoops, or one conversion. Its operands are values, counted from 0: the
+// Steps that look at whole rows, which lie end to end: in a contiguous tensor the last dims.
+enum class RowOp : uint8_t {
+  Norm,          // of x; with weight and bias; beside: mean, rstd
+  NormBackward,  // of g and x; with weight, mean and rstd; beside: the gradients of weight, bias
+  Softmax,       // of x
+  LogSoftmax,
+  SoftmaxBackward,  // of g and y
+  LogSoftmaxBackward,
+  Scale,  // (x - with 0) * with 1 + with 2: an image by channels, whose sums are known already
+};
+
+// What a step over rows has beside its operands and its result, all contiguous.
+struct RowStep {
+  RowOp fn{};
+  bool centred = false;  // Norm: layer norm, not RMS norm
+  bool planes = false;   // Scale: a row is the points of one channel, else the channels of a point
+  int64_t width = 0;     // of a row
+  int64_t shared = 0;    // Scale: as many rows in turn (planes: channels) have the same numbers
+  double eps = 0;
+  std::array<Tensor, 3> with{};    // which have memory, or are undefined
+  std::array<Tensor, 2> beside{};  // results of other shapes
+
+  int operand_count() const {
+    return fn == RowOp::NormBackward || fn == RowOp::SoftmaxBackward ||
+                   fn == RowOp::LogSoftmaxBackward
+               ? 2
+               : 1;
+  }
+};
+
+// One call of PointwiseLoops, one conversion, or one step over rows. Its operands are values, counted from 0: the
 // inputs first, then the steps in their order; a step reads earlier ones only.
 struct FusedStep {
-  enum class Kind : uint8_t { Convert, Unary, Binary, Ternary };  // as many operands; Convert: 1
+  enum class Kind : uint8_t { Convert, Unary, Binary, Ternary, Rows };  // as many operands, or:
   Kind kind = Kind::Convert;
   uint8_t params_count = 0;
-  uint16_t fn = 0;  // UnaryFn, BinaryFn or TernaryFn
+  uint16_t fn = 0;  // UnaryFn, BinaryFn, TernaryFn or RowOp
   DType compute{};  // the type the functor works in, never a half type; Convert: not looked at
   DType result{};   // the type its value is kept in
   std::array<uint16_t, 3> operands{};
   std::array<Scalar, 4> params{};
+  const RowStep* row = nullptr;  // of Kind::Rows
 
-  int operand_count() const { return kind == Kind::Convert ? 1 : int(kind); }
+  static int operand_count(Kind kind, const RowStep* row) {
+    return kind == Kind::Rows ? row->operand_count() : kind == Kind::Convert ? 1 : int(kind);
+  }
+  int operand_count() const { return operand_count(kind, row); }
 };
 
 // A step whose value is wanted in memory.
@@ -33,7 +69,8 @@ struct FusedOutput {
 };
 
 // All steps have one shape, that of the outputs, and the inputs broadcast to it. Outputs are dense,
-// and their dims lie in one order. Inputs that are numbers may be on the host whatever the device.
+// and their dims lie in one order. There is one step over rows at most; it computes in the type of
+// its operands and its result, and what it has beside its result has memory. Inputs that are numbers may be on the host whatever the device.
 // No output shares memory with an input or another output.
 struct FusedWork {
   Dims sizes;
@@ -50,6 +87,8 @@ struct FusedLoops {
   // False: nothing was done, and the caller runs the steps one by one. So it is for what a device
   // cannot do in one pass, and while the code for these steps is being compiled.
   bool (*run)(const FusedWork& work) = nullptr;
+  // Can a step over rows of this type be part of a work, whatever is around it? Null: none.
+  bool (*takes_rows)(const RowStep& row, DType type) = nullptr;
 };
 RUSH_API extern DeviceTable<FusedLoops> fused_loops;
 

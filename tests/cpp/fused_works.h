@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -78,6 +79,7 @@ struct OwnedWork {
   std::vector<FusedOutput> outputs;
   Dims strides;  // of the outputs
   Device device{};
+  std::shared_ptr<RowStep> row{};  // of the step over rows, if there is one
 
   FusedWork view() const {
     return {.sizes = sizes, .inputs = inputs, .steps = steps, .outputs = outputs, .wait = true};
@@ -87,14 +89,37 @@ struct OwnedWork {
   std::string describe() const {
     std::string text;
     for (const FusedStep& s : steps) {
-      text += s.kind == Kind::Convert ? "Convert" : Function{s.kind, s.fn, s.compute}.name();
+      text += s.kind == Kind::Convert ? "Convert"
+              : s.row                 ? "rows " + std::to_string(int(s.row->fn))
+                                      : Function{s.kind, s.fn, s.compute}.name();
       text += " -> " + std::string(rush::name(s.result)) + "; ";
     }
     return text;
   }
 };
 
+// By the ops: tables of devices are not seen from outside of the library.
+inline void run_rows(const FusedStep& s, const std::vector<Tensor>& values, const Tensor& out) {
+  const RowStep& r = *s.row;
+  const Tensor &a = values[s.operands[0]], &b = values[s.operands[1]];
+  const bool log = r.fn == RowOp::LogSoftmax || r.fn == RowOp::LogSoftmaxBackward;
+  const auto give = [&](const Tensor& y, const Tensor& first, const Tensor& second) {
+    copy_(out, y);
+    copy_(r.beside[0], reshape(first, r.beside[0].sizes()));
+    copy_(r.beside[1], reshape(second, r.beside[1].sizes()));
+  };
+  if (r.fn == RowOp::Norm)
+    std::apply(give, _row_norm(a, r.with[0], r.with[1], 1, r.centred, r.eps));
+  else if (r.fn == RowOp::NormBackward)
+    std::apply(give, _row_norm_backward(a, b, r.with[0], r.with[1], r.with[2], 1, r.centred));
+  else if (r.operand_count() == 1)
+    copy_(out, log ? log_softmax_as(a, -1) : softmax_as(a, -1));
+  else
+    copy_(out, _softmax_backward(a, b, -1, log));
+}
+
 inline void run_one(const FusedStep& s, const std::vector<Tensor>& values, const Tensor& out) {
+  if (s.row) return run_rows(s, values, out);
   const auto call = [&](Params params) {
     const Tensor& a = values[s.operands[0]];
     if (s.kind == Kind::Unary) return map_unary(UnaryFn(s.fn), a, out, params, s.compute);
@@ -128,9 +153,21 @@ inline std::vector<Tensor> one_by_one(const OwnedWork& work) {
   return {values.begin() + int64_t(work.inputs.size()), values.end()};
 }
 
+// Another step over rows with the same numbers, and results of its own.
+inline void give_row(OwnedWork& work, const RowStep& from) {
+  work.row = std::make_shared<RowStep>(from);
+  for (Tensor& t : work.row->with)
+    if (t.defined()) t = to(t, work.device);
+  for (Tensor& t : work.row->beside)
+    if (t.defined()) t = make_tensor(t.sizes(), t.dtype(), work.device);
+  for (FusedStep& s : work.steps)
+    if (s.row) s.row = work.row.get();
+}
+
 // The same work on another device; the numbers of a program stay where they are.
 inline OwnedWork moved(const OwnedWork& work, Device device) {
   OwnedWork out{work.sizes, {}, work.steps, {}, work.strides, device};
+  if (work.row) give_row(out, *work.row);
   for (const Tensor& x : work.inputs) {
     if (x.is_wrapped_number()) {
       out.inputs.push_back(x);
@@ -244,7 +281,70 @@ class Maker {
     return out;
   }
 
+  // A step over rows of floats of one type, with some steps before and after it.
+  OwnedWork rows_work(const Dims& sizes, DType type, RowOp fn) {
+    OwnedWork out;
+    out.sizes = sizes;
+    out.strides = contiguous_strides(sizes);
+    Dims across = sizes;
+    across[across.size() - 1] = 1;
+    for (int i = 0; i < 3; ++i) out.inputs.push_back(values(sizes, type));
+    out.inputs.push_back(values(Dims{sizes.back()}, type));
+    out.inputs.push_back(values(across, chance(0.5) ? type : DType::Float32));
+    out.inputs.push_back(wrap_number(Scalar(1.25)));
+    some_steps(out, type, below(4));
+    give_row_step(out, type, fn);
+    some_steps(out, type, below(4));
+    out.add_output(out.steps.size() - 1);
+    while (out.outputs.size() < kFusedOutputs && chance(0.4))
+      out.add_output(size_t(below(int(out.steps.size()))));
+    return out;
+  }
+
  private:
+  void some_steps(OwnedWork& out, DType type, int count) {
+    constexpr BinaryFn fns[] = {BinaryFn::Mul, BinaryFn::Add, BinaryFn::Sub};
+    for (int i = 0; i < count; ++i) {
+      if (chance(0.3))
+        out.steps.push_back(unary(chance(0.5) ? UnaryFn::Sigmoid : UnaryFn::Neg, some(out), type));
+      else if (chance(0.15) && type != DType::Float64)  // through another type, and back
+        out.steps.push_back(converted(some(out), DType::BFloat16)),
+            out.steps.push_back(
+                converted(uint16_t(out.inputs.size() + out.steps.size() - 1), type));
+      else
+        out.steps.push_back(binary(fns[below(3)], some(out), some(out), type));
+    }
+  }
+  // Some value of the work's own shape, and of this type.
+  uint16_t whole(const OwnedWork& out, DType type) {
+    for (;;) {
+      const uint16_t value = some(out);
+      const size_t step = value - out.inputs.size();
+      if (value < out.inputs.size() ? value < 3 : out.steps[step].result == type) return value;
+    }
+  }
+  void give_row_step(OwnedWork& out, DType type, RowOp fn) {
+    const int64_t width = out.sizes.back(), rows = numel(out.sizes) / width;
+    const DType wide = compute_type(type);
+    const Dims along{width}, down{rows};
+    RowStep row{.fn = fn, .centred = chance(0.7), .width = width, .eps = 1e-5};
+    if (fn == RowOp::Norm) {
+      const DType kept = chance(0.5) ? wide : type;
+      row.with = {chance(0.8) ? values(along, kept) : Tensor(),
+                  chance(0.8) ? values(along, kept) : Tensor()};
+      row.beside = {make_tensor(down, wide), make_tensor(down, wide)};
+    } else if (fn == RowOp::NormBackward) {
+      row.with = {chance(0.8) ? values(along, type) : Tensor(), values(down, wide),
+                  values(down, wide)};
+      row.beside = {make_tensor(along, type), make_tensor(along, type)};
+    }
+    FusedStep s{.kind = Kind::Rows, .fn = uint16_t(fn), .compute = type, .result = type};
+    for (int i = 0; i < row.operand_count(); ++i) s.operands[size_t(i)] = whole(out, type);
+    s.row = &row;
+    out.steps.push_back(s);
+    give_row(out, row);
+  }
+
   std::vector<size_t> some_order(size_t dims) {
     std::vector<size_t> order(dims);
     for (size_t d = 0; d < dims; ++d) order[d] = d;

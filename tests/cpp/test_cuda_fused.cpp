@@ -1,24 +1,13 @@
 // The kernels of fused steps, without a GPU: compiled by NVRTC, and run here, compiled by g++.
-#include <dlfcn.h>
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 
-#include "cuda/pointwise/fused_launch.h"
 #include "cuda/runtime/device.h"
-#include "cuda/runtime/nvrtc.h"
-#include "fused_works.h"
-#include "testing.h"
+#include "fused_sources.h"
 
 using namespace fused_works;
 using cuda::FusedForm;
-using cuda::FusedLaunch;
-using cuda::GeneratedSource;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -27,25 +16,6 @@ bool has_compiler() {
   if (!found) std::cout << "not tested: " << cuda::nvrtc_missing() << "\n";
   return found;
 }
-
-// Several sources in one program, whose struct `Work` becomes Work0, Work1, ...
-struct Sources {
-  std::string text;
-  std::vector<std::string> expressions;
-
-  void add(GeneratedSource source) {
-    const std::string name = "Work" + std::to_string(expressions.size());
-    const size_t at = source.text.find("struct Work {");
-    EXPECT(at != std::string::npos);
-    text += source.text.replace(at, 11, "struct " + name);
-    const size_t used = source.expression.find("rush::Work");
-    expressions.push_back(source.expression.replace(used, 10, "rush::" + name));
-  }
-  void add(const OwnedWork& work) {
-    const FusedWork view = work.view();
-    add(cuda::fused_source(view, FusedLaunch(view).form()));
-  }
-};
 
 std::vector<Function> functions() {
   std::vector<Function> all = all_functions();
@@ -146,31 +116,14 @@ class OnCpu {
   }
 
   bool compile() {
-    char folder[] = "/tmp/rushlight_fused_XXXXXX";
-    EXPECT(mkdtemp(folder));
-    const std::string path = folder;
-    std::ofstream(path + "/kernels.cpp") << "#include \"cuda_on_cpu.h\"\n"
-                                         << sources_.text << calls_;
-    const std::string command = "g++ -std=c++20 -O1 -w -shared -fPIC -ffp-contract=off -I'" +
-                                cuda::kernel_source_folder() + "' -I'" + RUSH_TESTS_FOLDER + "' " +
-                                path + "/kernels.cpp -o " + path + "/kernels.so";
-    const bool done = std::system(command.c_str()) == 0;
-    if (done) library_ = dlopen((path + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-    fs::remove_all(path);
-    return done && library_;
+    library_ = library_on_cpu(sources_, calls_);
+    return library_ != nullptr;
   }
 
   void run(size_t number, const FusedWork& work) const {
     using Run = void (*)(const FusedArgs&, const void* params, const void* nest);
     const auto f = reinterpret_cast<Run>(dlsym(library_, ("run" + std::to_string(number)).c_str()));
-    std::vector<Number> params(1);
-    for (const FusedStep& s : work.steps) {
-      for (size_t i = 0; i < s.params_count; ++i) {
-        const Scalar& p = s.params[i];
-        params.insert(params.end() - 1, p.is_floating() ? Number{p.to_double(), 0, 0, false}
-                                                        : Number{0, 0, p.to_int(), true});
-      }
-    }
+    const std::vector<Number> params = numbers_of(work);
     const FusedLaunch l(work);
     if (!l.form().nest) return f(l.args(), params.data(), nullptr);
     cuda::with_nest(l.walk(), [&](const auto& nest) {
@@ -272,31 +225,6 @@ TEST(generated_kernels_run_on_the_cpu) {
   if (!compiled) return;
   for (const Case& c : cases) EXPECT(c.agrees(kernels));
   for (const Case& c : exact) EXPECT(c.gives(kernels, one_by_one(c.whole)));
-}
-
-template <class T>
-bool is_nan(T v) {
-  if constexpr (requires { v.re; })
-    return v.re != v.re || v.im != v.im;
-  else if constexpr (std::is_arithmetic_v<T>)
-    return v != v;
-  else  // of two bytes
-    return is_nan(float(v));
-}
-
-// Which bits a NaN has depends on the instruction that the compiler chose (a minimum, or a comparison
-// and a choice), and not on the program.
-bool same_but_for_kinds_of_nan(const Tensor& a, const Tensor& b) {
-  return dispatch_storage("test", a.dtype(), [&]<typename T>() {
-    const T *x = a.data<T>(), *y = b.data<T>();
-    for (int64_t i = 0; i < a.numel(); ++i) {
-      if (std::memcmp(x + i, y + i, sizeof(T)) == 0 || (is_nan(x[i]) && is_nan(y[i]))) continue;
-      std::cerr << "element " << i << ": " << load_scalar(x + i, a.dtype()) << " instead of "
-                << load_scalar(y + i, a.dtype()) << "\n";
-      return false;
-    }
-    return true;
-  });
 }
 
 // FUSED_WORKS says how many, and FUSED_SEED which.

@@ -175,3 +175,27 @@ TEST(a_step_that_nobody_reads_is_left_out) {
                            {unary(UnaryFn::Exp, 0), unary(UnaryFn::Neg, 0)});
   EXPECT(agrees(work));
 }
+
+TEST(random_works_over_rows) {
+  Maker maker(31);
+  constexpr RowOp ops[] = {RowOp::Norm,       RowOp::NormBackward,    RowOp::Softmax,
+                           RowOp::LogSoftmax, RowOp::SoftmaxBackward, RowOp::LogSoftmaxBackward};
+  constexpr int64_t widths[] = {768, 64, 7, 300, 2100, 1};
+  for (int i = 0; i < 60; ++i) {
+    const Dims sizes{maker.chance(0.2) ? 700 : 1 + maker.below(40), widths[maker.below(6)]};
+    const DType type = maker.chance(0.5) ? DType::Float32 : DType::Float64;
+    const OwnedWork work = maker.rows_work(sizes, type, ops[i % 6]);
+    const OwnedWork single = moved(work, work.device);
+    const std::vector<Tensor> want = one_by_one(single);
+    EXPECT(run(work));
+    for (const FusedOutput& o : work.outputs) {
+      const bool same = same_bytes(o.out, want[o.step]);
+      EXPECT(same);
+      if (!same) std::cerr << "step " << o.step << ", " << sizes << ": " << work.describe() << "\n";
+    }
+    for (size_t b = 0; b < 2; ++b) {
+      const Tensor &got = work.row->beside[b], &right = single.row->beside[b];
+      if (got.defined()) EXPECT(same_bytes(got, right));
+    }
+  }
+}

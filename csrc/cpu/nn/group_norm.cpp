@@ -23,6 +23,7 @@ struct Groups {
         width(share * p.points),
         weight(data_or_null<T>(w)),
         bias(data_or_null<T>(b)) {}
+  T scale_of(T rstd, int64_t channel) const { return weight ? rstd * weight[channel] : rstd; }
   double weight_of(int64_t channel) const { return weight ? double(weight[channel]) : 1; }
 
   // Calls f(sample): samples side by side where there are enough, else one after the other, each
@@ -46,24 +47,34 @@ struct Groups {
 
 // ---- contiguous: a group of a sample is one stretch ----
 
+// By what a group of a sample is normalised.
+template <class T>
+struct GroupNumbers {
+  T mean, rstd;
+  GroupNumbers(const T* x, int64_t width, double eps) {
+    double m, m2;
+    kernels<T>().moments(x, width, &m, &m2);
+    mean = T(m);
+    rstd = T(1 / std::sqrt(m2 / double(width) + eps));
+  }
+};
+
 template <class T>
 void normalize_planes(const Groups<T>& groups, const T* x, double eps, T* y, T* mean, T* rstd) {
   const int64_t share = groups.share, points = groups.p.points, width = groups.width;
-  const T *w = groups.weight, *b = groups.bias;
+  const T* b = groups.bias;
   parallel_for(groups.p.batch * groups.count, rows_worth_a_thread(width),
                [&](int64_t i, int64_t end) {
                  for (; i < end; ++i) {
                    const T* from = x + i * width;
                    T* to = y + i * width;
-                   double m, m2;
-                   kernels<T>().moments(from, width, &m, &m2);
-                   const double r = 1 / std::sqrt(m2 / double(width) + eps);
-                   mean[i] = T(m);
-                   rstd[i] = T(r);
+                   const GroupNumbers<T> own(from, width, eps);
+                   mean[i] = own.mean;
+                   rstd[i] = own.rstd;
                    for (int64_t k = 0; k < share; ++k) {
                      const int64_t c = i % groups.count * share + k;
-                     kernels<T>().plane(from + k * points, to + k * points, points, T(m),
-                                        w ? T(r) * w[c] : T(r), b ? b[c] : T(0));
+                     kernels<T>().plane(from + k * points, to + k * points, points, own.mean,
+                                        groups.scale_of(own.rstd, c), b ? b[c] : T(0));
                    }
                  }
                });
@@ -110,12 +121,15 @@ void planes_backward(const Groups<T>& groups, const T* g, const T* x, const T* m
 
 // ---- channels last: a sample is rows of channels, its numbers one per channel ----
 
+// What a sample is normalised by, one of each per channel; and the statistics that are kept of it.
 template <class T>
-void normalize_last(const Groups<T>& groups, const T* x, double eps, T* y, T* mean, T* rstd) {
-  const Planes& p = groups.p;
-  groups.each_sample([&](int64_t n) {
+struct SampleNumbers {
+  std::vector<T> centre, scale, shift;
+
+  SampleNumbers(const Groups<T>& groups, const T* x, int64_t n, double eps, T* mean, T* rstd)
+      : centre(size_t(groups.p.channels)), scale(centre), shift(centre) {
+    const Planes& p = groups.p;
     const ChannelMoments<T> own(x + n * p.points * p.channels, p.points, p.channels);
-    std::vector<T> centre(size_t(p.channels)), scale(centre), shift(centre);
     for (int64_t i = 0; i < groups.count; ++i) {
       // Channels have equally many points: their moments join simply.
       const int64_t first = i * groups.share;
@@ -131,13 +145,20 @@ void normalize_last(const Groups<T>& groups, const T* x, double eps, T* y, T* me
       rstd[n * groups.count + i] = T(r);
       for (int64_t c = first; c < first + groups.share; ++c) {
         centre[size_t(c)] = T(m);
-        scale[size_t(c)] = groups.weight ? T(r) * groups.weight[c] : T(r);
+        scale[size_t(c)] = groups.scale_of(T(r), c);
         shift[size_t(c)] = groups.bias ? groups.bias[c] : T(0);
       }
     }
+  }
+};
+
+template <class T>
+void normalize_last(const Groups<T>& groups, const T* x, double eps, T* y, T* mean, T* rstd) {
+  groups.each_sample([&](int64_t n) {
+    const SampleNumbers<T> own(groups, x, n, eps, mean, rstd);
     groups.each_piece(n, [&](int64_t at, int64_t points) {
-      kernels<T>().last(x + at, y + at, points, p.channels, centre.data(), scale.data(),
-                        shift.data());
+      kernels<T>().last(x + at, y + at, points, groups.p.channels, own.centre.data(),
+                        own.scale.data(), own.shift.data());
     });
   });
 }
@@ -181,12 +202,48 @@ void last_backward(const Groups<T>& groups, const T* g, const T* x, const T* mea
 
 // ---- either ----
 
+// The statistics, and what follows as a step that waits. False: it has to be run.
+template <class T>
+bool take_group_norm(const Groups<T>& groups, const Tensor& x, double eps, const Tensor& y,
+                     const Tensor& mean, const Tensor& rstd) {
+  const Planes& p = groups.p;
+  const int64_t count = p.batch * p.channels;
+  std::vector<T> centre(size_t(count), T(0)), scale(centre), shift(centre);
+  RowStep row{.planes = x.is_contiguous()};
+  if (row.planes) {
+    row.width = p.points, row.shared = count;
+    parallel_for(p.batch * groups.count, rows_worth_a_thread(groups.width),
+                 [&](int64_t i, int64_t end) {
+                   for (; i < end; ++i) {
+                     const GroupNumbers<T> own(x.data<T>() + i * groups.width, groups.width, eps);
+                     mean.data<T>()[i] = own.mean;
+                     rstd.data<T>()[i] = own.rstd;
+                     for (int64_t k = i * groups.share; k < (i + 1) * groups.share; ++k) {
+                       centre[size_t(k)] = own.mean;
+                       scale[size_t(k)] = groups.scale_of(own.rstd, k % p.channels);
+                       shift[size_t(k)] = groups.bias ? groups.bias[k % p.channels] : T(0);
+                     }
+                   }
+                 });
+  } else {
+    row.width = p.channels, row.shared = p.points;
+    groups.each_sample([&](int64_t n) {
+      const SampleNumbers<T> own(groups, x.data<T>(), n, eps, mean.data<T>(), rstd.data<T>());
+      std::ranges::copy(own.centre, centre.begin() + n * p.channels);
+      std::ranges::copy(own.scale, scale.begin() + n * p.channels);
+      std::ranges::copy(own.shift, shift.begin() + n * p.channels);
+    });
+  }
+  return take_scale<T>(x, std::move(row), count, centre.data(), scale.data(), shift.data(), y);
+}
+
 void group_norm_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                     double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
   for_type(x, [&]<class T>() {
+    const Groups<T> own(x, weight, bias, groups);
+    if (is_unborn(y) && take_group_norm<T>(own, x, eps, y, mean, rstd)) return;
     const auto run = x.is_contiguous() ? normalize_planes<T> : normalize_last<T>;
-    run(Groups<T>(x, weight, bias, groups), x.data<T>(), eps, y.data<T>(), mean.data<T>(),
-        rstd.data<T>());
+    run(own, x.data<T>(), eps, y.data<T>(), mean.data<T>(), rstd.data<T>());
   });
 }
 

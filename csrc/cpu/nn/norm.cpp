@@ -76,6 +76,15 @@ void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const 
     scale[size_t(c)] = T(1 / std::sqrt(double(var[c]) + eps)) * (w ? w[c] : T(1));
     if (b) shift[size_t(c)] = b[c];
   }
+  if (is_unborn(y)) {
+    const bool last = channels_lie_end_to_end(x);
+    if (take_scale<T>(x,
+                      {.planes = !last,
+                       .width = last ? p.channels : p.points,
+                       .shared = last ? p.count() : p.channels},
+                      p.channels, mean, scale.data(), shift.data(), y))
+      return;
+  }
   scale_channels<T>(x, p, mean, scale.data(), shift.data(), y);
 }
 
@@ -172,6 +181,8 @@ void batch_norm_backward_cpu(const Tensor& g, const Tensor& x, const Tensor& wei
 void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
                   bool centred, double eps, const Tensor& y, const Tensor& mean,
                   const Tensor& rstd) {
+  if (is_unborn(y) && deferred::take_row_norm(x, width, weight, bias, centred, eps, y, mean, rstd))
+    return;
   for_type(x, [&]<class T>() {
     const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1)),
         zeros(bias.defined() ? 0 : size_t(width), T(0));
@@ -187,6 +198,9 @@ void row_norm_cpu(const Tensor& x, int64_t width, const Tensor& weight, const Te
 void row_norm_backward_cpu(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
                            const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
                            const Tensor& gw, const Tensor& gb) {
+  if (gx.defined() && is_unborn(gx) &&
+      deferred::take_row_norm_backward(g, x, width, weight, mean, rstd, centred, gx, gw, gb))
+    return;
   for_type(x, [&]<class T>() {
     const std::vector<T> ones(weight.defined() ? 0 : size_t(width), T(1));
     const T* w = weight.defined() ? weight.data<T>() : ones.data();
@@ -202,20 +216,14 @@ void row_norm_backward_cpu(const Tensor& g, const Tensor& x, int64_t width, cons
                    [&](int64_t i, int64_t end) { run(i, end - i, nullptr, nullptr); });
       return;
     }
-    // Blocks of rows have sums of their own, added up in order.
-    const int64_t block = std::max(rows_worth_a_thread(width), rows / 64);
-    const int64_t blocks = (rows + block - 1) / block;
-    std::vector<T> parts(size_t(2 * blocks * width), T(0));
-    parallel_for(blocks, rows_worth_a_thread(block * width), [&](int64_t i, int64_t end) {
+    RowSums<T> sums(rows, width);
+    parallel_for(sums.blocks, rows_worth_a_thread(sums.block * width), [&](int64_t i, int64_t end) {
       for (; i < end; ++i) {
-        T* at = parts.data() + 2 * i * width;
-        run(i * block, std::min(rows - i * block, block), at, at + width);
+        T* at = sums.of_block(i);
+        run(i * sums.block, std::min(rows - i * sums.block, sums.block), at, at + width);
       }
     });
-    add_up_parts<T>(blocks, width, gw, gb, [&](int64_t i, int64_t k) {
-      const T* at = parts.data() + 2 * i * width + k;
-      return std::pair(at[0], at[width]);
-    });
+    sums.add_up(gw, gb);
   });
 }
 

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/layout.h"
 #include "core/threads.h"
 #include "cpu/isa_table.h"
 #include "cpu/kernels/norm_tables.h"
+#include "device/deferred.h"
 #include "device/nn/norm.h"
 
 namespace rush::norms {
@@ -50,6 +52,27 @@ void add_up_parts(int64_t parts, int64_t width, const Tensor& first, const Tenso
   }
 }
 
+// Two sums down the columns of rows: blocks of rows have sums of their own, added up in their order.
+template <class T>
+struct RowSums {
+  int64_t rows, width, block, blocks;
+  std::vector<T> parts;
+  RowSums(int64_t rows, int64_t width)
+      : rows(rows),
+        width(width),
+        block(std::max(rows_worth_a_thread(width), rows / 64)),
+        blocks((rows + block - 1) / block),
+        parts(size_t(2 * blocks * width), T(0)) {}
+  // Where block i adds to the first sums; the second ones are `width` behind.
+  T* of_block(int64_t i) { return parts.data() + 2 * i * width; }
+  void add_up(const Tensor& first, const Tensor& second) {
+    add_up_parts<T>(blocks, width, first, second, [&](int64_t i, int64_t k) {
+      const T* at = of_block(i) + k;
+      return std::pair(at[0], at[width]);
+    });
+  }
+};
+
 // An image batch as (batch, channels, points).
 struct Planes {
   int64_t batch, channels, points;
@@ -58,6 +81,20 @@ struct Planes {
   }
   int64_t count() const { return batch * points; }
 };
+
+// y = (x - centre) * scale + shift as a step over rows that waits, with `count` numbers of each kind.
+template <class T>
+bool take_scale(const Tensor& x, RowStep row, int64_t count, const T* centre, const T* scale,
+                const T* shift, const Tensor& y) {
+  row.fn = RowOp::Scale;
+  const T* all[] = {centre, scale, shift};
+  for (size_t i = 0; i < 3; ++i) {
+    row.with[i] = make_tensor(Dims{count}, x.dtype(), x.device());
+    std::copy_n(all[i], count, row.with[i].data<T>());
+  }
+  const Tensor* operands[] = {&x};
+  return deferred::take_rows(std::move(row), operands, y);
+}
 
 // Two sums per channel over rows of channels. Rows are taken in fixed blocks, each block's sums in
 // T, blocks added up in double in their order, so that the result does not depend on the number of

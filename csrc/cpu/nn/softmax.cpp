@@ -5,11 +5,12 @@
 #include <atomic>
 #include <vector>
 
+#include "core/layout.h"
 #include "core/threads.h"
-#include "cpu/isa_table.h"
-#include "cpu/kernels/softmax_tables.h"
 #include "cpu/lines.h"
+#include "cpu/nn/softmax_kernels.h"
 #include "cpu/prepare.h"
+#include "device/deferred.h"
 #include "device/nn/loss.h"
 
 namespace rush {
@@ -20,7 +21,7 @@ constexpr int64_t kGrain = 8192;  // elements that are worth a thread
 
 template <class T>
 const SoftmaxTable<T>& kernels() {
-  return kernels_in_use([]<Isa isa>() { return softmax_table<isa, T>(); });
+  return softmax_kernels<T>();
 }
 
 template <class F>
@@ -43,6 +44,10 @@ bool is_row_wise(const Tensor& x, int64_t dim) {
 }
 
 bool softmax_cpu(const Tensor& x, int64_t dim, bool logarithm, const Tensor& y) {
+  if (is_unborn(y)) {
+    if (is_row_wise(x, dim) && deferred::take_softmax(x, dim, logarithm, y)) return true;
+    y.storage();
+  }
   if (!is_row_wise(x, dim) || !y.is_contiguous()) return false;
   const int64_t n = x.sizes().back();
   for_type(x, [&]<class T>() {
@@ -56,8 +61,10 @@ bool softmax_cpu(const Tensor& x, int64_t dim, bool logarithm, const Tensor& y) 
 // For results that are row-wise.
 void softmax_backward_cpu(const Tensor& given, const Tensor& y, int64_t, bool logarithm,
                           const Tensor& gx) {
-  const Tensor g = cpu::contiguous(given);
+  if (is_unborn(gx) && deferred::take_softmax_backward(given, y, y.dim() - 1, logarithm, gx))
+    return;
   const int64_t n = y.sizes().back();
+  const Tensor g = cpu::contiguous(given);
   for_type(g, [&]<class T>() {
     const auto row = logarithm ? kernels<T>().log_softmax_backward : kernels<T>().softmax_backward;
     for_rows(g.numel() / n, n, [&](int64_t i) {

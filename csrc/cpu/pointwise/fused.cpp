@@ -90,6 +90,8 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
         call.convert(at[r[0]], register_[r[0]].item(), at[r[1]], register_[r[1]].item(), n);
       } else if (call.kind == Kind::Stream) {
         stream_bytes(at[r[0]], at[r[1]], n * register_[r[0]].item());
+      } else if (call.kind == Kind::Rows) {
+        rows_->run(at[r[0]], at[r[1]], at[r[2]], first, n);
       } else {
         char* const slot = scratch + register_[r[0]].slot * slot_bytes_;
         at[r[0]] = gather(call, slot, first, n);
@@ -98,25 +100,38 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
   }
 }
 
-namespace {
-
 // Elements that are worth a thread. A call over a block takes about half of what it takes over
 // memory, for which kGrain was measured.
-int64_t grain_of(const FusedPlan& plan) {
-  return std::clamp(2 * kGrain / std::max<int64_t>(plan.calls(), 1), kGrain / 4, kGrain);
+int64_t FusedPlan::grain() const {
+  return std::clamp(2 * kGrain / std::max<int64_t>(int64_t(calls_), 1), kGrain / 4, kGrain);
 }
+
+void FusedPlan::run_all() const {
+  const int64_t unit = rows_ ? rows_->unit() * rows_->width() : 1;
+  const int64_t units = (numel_ + unit - 1) / unit;
+  parallel_for(units, std::max<int64_t>(1, grain() / unit), [&](int64_t begin, int64_t end) {
+    if (!rows_ || rows_->unit() == 1) return run(begin * unit, end * unit);
+    for (; begin < end; ++begin) run(begin * unit, std::min(numel_, (begin + 1) * unit));
+  });
+  if (rows_) rows_->finish();
+}
+
+namespace {
 
 bool run_fused(const FusedWork& work) {
   if (work.outputs.empty() || work.outputs[0].out.numel() == 0) return true;
   FusedPlan plan;
   if (!plan.make(work)) return false;
-  parallel_for(work.outputs[0].out.numel(), grain_of(plan),
-               [&](int64_t begin, int64_t end) { plan.run(begin, end); });
+  plan.run_all();
   return true;
 }
 
+bool takes_rows(const RowStep&, DType type) {
+  return type == DType::Float32 || type == DType::Float64;
+}
+
 const bool registered = [] {
-  fused_loops(DeviceType::CPU).run = run_fused;
+  fused_loops(DeviceType::CPU) = {run_fused, takes_rows};
   return true;
 }();
 

@@ -36,6 +36,7 @@ bool FusedPlan::make(const FusedWork& work) {
   inputs_ = work.inputs.size();
   find_needed(work);
   const Tensor& out = work.outputs[0].out;
+  numel_ = out.numel();
   for (size_t i = 0; i < inputs_; ++i) {
     kept_in_[i] = work.inputs[i].dtype();
     if (needed_[i]) look_at(i, work.inputs[i], out);
@@ -50,7 +51,7 @@ bool FusedPlan::make(const FusedWork& work) {
     }
   }
   assign_slots();
-  choose_block(out.numel());
+  choose_block();
   return true;
 }
 
@@ -58,7 +59,7 @@ bool FusedPlan::find_entries(const FusedWork& work) {
   const EntryTables& tables = entry_tables();
   for (size_t s = 0; s < work.steps.size(); ++s) {
     const FusedStep& step = work.steps[s];
-    if (step.kind == FusedStep::Kind::Convert) continue;
+    if (step.kind == FusedStep::Kind::Convert || step.row) continue;
     const Entry& e = step.kind == FusedStep::Kind::Unary
                          ? entry_of(tables.unary, UnaryFn(step.fn), step.compute)
                      : step.kind == FusedStep::Kind::Binary
@@ -77,6 +78,7 @@ void FusedPlan::find_needed(const FusedWork& work) {
   for (const FusedOutput& o : work.outputs) needed_[inputs_ + o.step] = true;
   for (size_t s = work.steps.size(); s-- > 0;) {
     const FusedStep& step = work.steps[s];
+    if (step.row) needed_[inputs_ + s] = true;  // for what is beside its result
     for (int i = 0; needed_[inputs_ + s] && i < step.operand_count(); ++i)
       needed_[step.operands[size_t(i)]] = true;
   }
@@ -185,6 +187,14 @@ void FusedPlan::add_step(const FusedWork& work, size_t s) {
     known = in_type(step.operands[0], step.result);
     return;
   }
+  if (step.row) {
+    const uint16_t a = in_type(step.operands[0], step.compute);
+    const uint16_t b = step.operand_count() > 1 ? in_type(step.operands[1], step.compute) : a;
+    known = add_register(Place::Slot, step.result);
+    add_call(Kind::Rows, known, {a, b});
+    rows_ = FusedRows::make(*step.row, step.compute, numel_);
+    return;
+  }
   const Entry& e = *entries_[s];
   uint16_t reads[3];
   const int count = step.operand_count();
@@ -246,7 +256,7 @@ void FusedPlan::assign_slots() {
   }
 }
 
-void FusedPlan::choose_block(int64_t numel) {
+void FusedPlan::choose_block() {
   int64_t widest = 1, each = 0;
   for (size_t r = 0; r < registers_; ++r) {
     const FusedRegister& reg = register_[r];
@@ -257,8 +267,12 @@ void FusedPlan::choose_block(int64_t numel) {
   }
   each += slots_ * widest;
   block_ = std::clamp(kBlockBytes / each / 64 * 64, kLeastBlock, kMostBlock);
-  block_ = std::min(block_, rounded(numel));
-  slot_bytes_ = block_ * widest;
+  block_ = std::min(block_, rounded(numel_));
+  if (rows_) {  // whole rows
+    const int64_t width = rows_->width();
+    block_ = std::min(numel_, std::max<int64_t>(1, kBlockBytes / each / width) * width);
+  }
+  slot_bytes_ = rounded(block_ * widest);
   own_bytes_ = 0;
   for (size_t r = 0; r < registers_; ++r) {
     FusedRegister& reg = register_[r];

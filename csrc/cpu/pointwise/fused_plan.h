@@ -5,16 +5,19 @@
 //   of an input or an output where that is possible, else in a slot of the scratch memory; slots
 //   are used again once nobody reads the register any more.
 // - A value whose readers want other types than it is kept in has a register per type.
-// - A plan is made for each work anew, on the stack: it allocates nothing, and touches only as much
-//   of itself as the work needs.
+// - Blocks of works with a step over rows are whole rows.
+// - A plan is made for each work anew, on the stack: it allocates nothing (but for steps over rows),
+//   and touches only as much of itself as the work needs.
 #pragma once
 
 #include <array>
 #include <initializer_list>
+#include <memory>
 
 #include "core/shape.h"
 #include "cpu/kernels/convert_tables.h"
 #include "cpu/kernels/tables.h"
+#include "cpu/pointwise/fused_rows.h"
 #include "device/fused.h"
 
 namespace rush {
@@ -48,7 +51,7 @@ struct FusedRegister {
 };
 
 struct FusedCall {
-  enum class Kind : uint8_t { Function, Convert, Gather, Stream };
+  enum class Kind : uint8_t { Function, Convert, Gather, Stream, Rows };
   Kind kind;
   uint16_t input;                     // that is gathered
   std::array<uint16_t, 4> registers;  // the first is written; those without use are 0
@@ -65,7 +68,8 @@ class FusedPlan {
   bool make(const FusedWork& work);
   // Computes the elements [begin, end) of all outputs.
   void run(int64_t begin, int64_t end) const;
-  int64_t calls() const { return int64_t(calls_); }
+  // Shares all elements among the threads.
+  void run_all() const;
 
  private:
   using Place = FusedRegister::Place;
@@ -86,13 +90,15 @@ class FusedPlan {
   uint16_t add_memory(DType type, void* memory);
   FusedCall& add_call(Kind kind, uint16_t out, std::initializer_list<uint16_t> reads);
   void assign_slots();
-  void choose_block(int64_t numel);
+  void choose_block();
+  int64_t grain() const;
 
   void fill_own_slots(char* scratch, int64_t n) const;
   char* gather(const FusedCall& call, char* slot, int64_t first, int64_t n) const;
 
   size_t inputs_, registers_ = 0, calls_ = 0, numbers_ = 0;
-  int64_t slots_ = 0, block_, slot_bytes_, own_bytes_;
+  int64_t slots_ = 0, numel_, block_, slot_bytes_, own_bytes_;
+  std::unique_ptr<FusedRows> rows_;
 
   // Of inputs.
   std::array<Tensor, kFusedInputs> turned_;  // copies of those that lie across the outputs

@@ -14,6 +14,8 @@ enum class Lies {
   Flat,    // as the outputs do
   Row,     // end to end along the innermost dim, or anyhow where elements are taken one by one
   Column,  // does not move along the innermost dim
+  Along,   // of works over rows: the same row for all, or
+  Across,  // one element per row
 };
 
 // Note [Steps that stay apart]
@@ -66,8 +68,14 @@ RUSH_FN Packs<T, V, U> read(const FusedArgs& args, int input, const Place& place
       out.p[u] = load_pack<V>(from + place.first + i64(u) * kThreads * V);
     } else if constexpr (lies == Lies::Row) {
       out.p[u] = load_pack<V>(from + place.of(input));
+    } else if constexpr (lies == Lies::Along) {
+      out.p[u] = load_pack<V>(from + place.i);
     } else {
-      const T x = from[lies == Lies::Single ? 0 : place.of(input)];
+      T x;
+      if constexpr (lies == Lies::Across)
+        x = from[place.row];
+      else
+        x = from[lies == Lies::Single ? 0 : place.of(input)];
 #pragma unroll
       for (int k = 0; k < V; ++k) out.p[u].v[k] = x;
     }

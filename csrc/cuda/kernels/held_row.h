@@ -27,6 +27,29 @@ struct TeamRow {
   }
 };
 
+// Some elements of a row.
+struct RowPlace {
+  i64 row, at, i;  // its number, where it begins, and the first element there
+};
+
+// x, g and y as they lie in memory.
+template <class T, class Args>
+struct RowsInMemory {
+  const Args& args;
+  template <int V>
+  RUSH_FN Pack<T, V> x(const RowPlace& p) const {
+    return load_pack<V>(typed<T>(args.x) + p.at + p.i);
+  }
+  template <int V>
+  RUSH_FN Pack<T, V> g(const RowPlace& p) const {
+    return load_pack<V>(typed<T>(args.g) + p.at + p.i);
+  }
+  template <int V>
+  RUSH_FN void y(const RowPlace& p, const Pack<T, V>& pack) const {
+    store_pack(typed<T>(args.y) + p.at + p.i, pack);
+  }
+};
+
 // The part of a row that one thread keeps, as it lies in memory: half types take half the
 // registers. All loads are under way before the first element is looked at.
 template <class T, int Team, int V, int Held>
@@ -55,22 +78,24 @@ struct HeldRow {
   static RUSH_FN void each(int lane, i64 width, F f) {
     HeldPacks<T, Team, V, Held>::each(lane, width, [&](int k, i64 i) { f(k * V, i); });
   }
-  RUSH_FN void load(const T* row, int lane, i64 width) {
+  // pack_at(i): the elements from i on.
+  template <class F>
+  RUSH_FN void load(F pack_at, int lane, i64 width) {
     HeldPacks<T, Team, V, Held> packs;
-    packs.load(row, lane, width);
+    packs.each(lane, width, [&](int k, i64 i) { packs.p[k] = pack_at(i); });
     each(lane, width, [&](int k, i64) {
 #pragma unroll
       for (int j = 0; j < V; ++j) v[k + j] = convert<C>(packs.p[k / V].v[j]);
     });
   }
-  // row[i] = f(v[k], k)
-  template <class F>
-  RUSH_FN void store(T* row, int lane, i64 width, F f) const {
+  // Element i becomes f(v[k], k); put(i, pack) takes them.
+  template <class F, class Put>
+  RUSH_FN void store(int lane, i64 width, F f, Put put) const {
     each(lane, width, [&](int k, i64 i) {
       Pack<T, V> pack;
 #pragma unroll
       for (int j = 0; j < V; ++j) pack.v[j] = convert<T>(f(v[k + j], k + j));
-      store_pack(row + i, pack);
+      put(i, pack);
     });
   }
 };

@@ -6,9 +6,7 @@
 // - Columns (the tensor is (outer, width, inner)): neighbouring threads take neighbouring columns,
 //   and `Lanes` threads share one where columns are few.
 // - T is the type of memory, C what is computed in.
-#include "cuda/kernels/exponentials.h"
-#include "cuda/kernels/held_row.h"
-#include "cuda/kernels/team.h"
+#include "cuda/kernels/softmax.h"
 
 namespace rush {
 
@@ -20,43 +18,12 @@ struct SoftmaxOf {
   RUSH_FN C operator()(C x) const { return log ? x - shift : math::exp(x - shift) * scale; }
 };
 
-// What a row's (column's) gradients share, and the gradient of one element.
-template <class C, bool log>
-RUSH_FN C softmax_term(C y, C g) {
-  return log ? g : g * y;
-}
-template <class C, bool log>
-RUSH_FN C softmax_slope(C y, C g, C sum) {
-  return log ? g - math::exp(y) * sum : (g - sum) * y;
-}
-
 // ---- rows ----
 
 template <class C, class T, int Team, int V, int Held, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_held(SoftmaxArgs args) {
   after_earlier();
-  const TeamRow<Team> team(args);
-  HeldRow<C, T, Team, V, Held> x;
-  x.load(typed<T>(args.x) + team.at, team.lane, team.width);
-  C top = -limits<C>::inf;
-  x.each(team.lane, team.width, [&](int k, i64) {
-#pragma unroll
-    for (int j = 0; j < V; ++j) top = functors::Maximum{}(top, x.v[k + j]);
-  });
-  top = join_team<Team>(top, functors::Maximum{});
-  C sum = 0;
-  x.each(team.lane, team.width, [&](int k, i64) {
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const C e = math::exp(x.v[k + j] - top);
-      sum += e;
-      if (!log) x.v[k + j] = e;
-    }
-  });
-  sum = join_team<Team>(sum, JoinSum{});
-  const C shift = top + math::log(sum), scale = C(1) / sum;
-  x.store(typed<T>(args.y) + team.at, team.lane, team.width,
-          [&](C v, int) { return log ? v - shift : v * scale; });
+  softmax_of_held<C, T, Team, V, Held, log>(args, RowsInMemory<T, SoftmaxArgs>{args});
 }
 
 template <class C, class T, int Team, int V, bool log>
@@ -81,22 +48,10 @@ __global__ void __launch_bounds__(kThreads) softmax_rows(SoftmaxArgs args) {
   }
 }
 
-// x: the forward pass's result, y: the gradient of its argument.
 template <class C, class T, int Team, int V, int Held, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_backward_held(SoftmaxArgs args) {
   after_earlier();
-  const TeamRow<Team> team(args);
-  HeldRow<C, T, Team, V, Held> y, g;
-  y.load(typed<T>(args.x) + team.at, team.lane, team.width);
-  g.load(typed<T>(args.g) + team.at, team.lane, team.width);
-  C sum = 0;
-  y.each(team.lane, team.width, [&](int k, i64) {
-#pragma unroll
-    for (int j = 0; j < V; ++j) sum += softmax_term<C, log>(y.v[k + j], g.v[k + j]);
-  });
-  sum = join_team<Team>(sum, JoinSum{});
-  y.store(typed<T>(args.y) + team.at, team.lane, team.width,
-          [&](C v, int k) { return softmax_slope<C, log>(v, g.v[k], sum); });
+  softmax_backward_of_held<C, T, Team, V, Held, log>(args, RowsInMemory<T, SoftmaxArgs>{args});
 }
 
 template <class C, class T, int Team, int V, bool log>

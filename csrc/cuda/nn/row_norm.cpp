@@ -1,8 +1,10 @@
 // Layer, RMS and group norm on GPUs, through kernels/row_norm.cu and group_norm.cu.
 #include <bit>
 
-#include "cuda/nn/rows.h"
+#include "core/layout.h"
+#include "cuda/nn/row_choice.h"
 #include "cuda/runtime/loops.h"
+#include "device/deferred.h"
 #include "device/nn/norm.h"
 #include "device/reduce.h"
 
@@ -13,11 +15,8 @@ namespace {
 
 enum RowKernel : uint64_t { kHeld, kHeldTwice, kRows, kBackward, kWhole, kColumns, kJoin };
 
-// What a thread keeps of a row, in elements; kHeldTwice: twice that.
-int64_t held(DType t) { return t == DType::Float64 ? 8 : 16; }
-
-// The same where sums down the columns are kept as well: a warp has more of a short row.
-int64_t held_whole(DType t, int team) { return team == 2 ? held(t) : 2 * held(t); }
+// What a thread keeps where sums down the columns are kept as well: a warp has more of a short row.
+int64_t held_whole(DType t, int team) { return (team == 2 ? 1 : 2) * held_elements(t); }
 
 // Key: kernel, centred, team, packs, type of the parameters, type.
 struct RowInstance {
@@ -41,9 +40,9 @@ std::string spell_rows(uint64_t key) {
   const std::string types = concat(own, kernel_type(weight), ", ", kTeams[team], ", ", width, ", ");
   switch (RowKernel(key >> 12)) {
     case kHeld:
-      return concat("rush::row_norm_held<", types, held(type) / width, ", ", centred);
+      return concat("rush::row_norm_held<", types, held_elements(type) / width, ", ", centred);
     case kHeldTwice:
-      return concat("rush::row_norm_held<", types, 2 * held(type) / width, ", ", centred);
+      return concat("rush::row_norm_held<", types, 2 * held_elements(type) / width, ", ", centred);
     case kRows:
       return concat("rush::row_norm<", types, centred);
     case kBackward:
@@ -77,56 +76,55 @@ RowNormArgs row_args(const Tensor& x, int64_t width, const Tensor& weight, const
 
 void row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
               bool centred, double eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
+  if (is_unborn(y) && deferred::take_row_norm(x, width, weight, bias, centred, eps, y, mean, rstd))
+    return;
   RowNormArgs args = row_args(x, width, weight, mean, rstd);
   args.bias = data_or_null(bias);
   args.y = y.data();
   args.eps = eps;
-  const int64_t most = held(x.dtype());
-  // A warp holds twice as much rather than that most threads of a block have nothing to do.
-  const bool short_rows = width <= kTeams[1] * most * 2 &&
-                          args.rows >= int64_t(device_info(x.device().index).processors) * 8;
-  const int team = width <= kTeams[0] * most ? 0 : width <= kTeams[1] * most || short_rows ? 1 : 2;
+  const auto [team, held] = row_norm_choice(x.dtype(), args.rows, width, processors_of(x));
   const bool packs =
       width % pack_of(x.dtype()) == 0 && aligned({args.x, args.y, args.weight, args.bias});
-  const RowKernel kernel = width <= kTeams[team] * most       ? kHeld
-                           : width <= kTeams[team] * most * 2 ? kHeldTwice
-                                                              : kRows;
+  const RowKernel kernel = held == 0                          ? kRows
+                           : held == held_elements(x.dtype()) ? kHeld
+                                                              : kHeldTwice;
   const RowInstance i{kernel, centred, team, packs, parameter_type(x, weight, bias), x.dtype()};
   launch(kRowFamily, i.key(), x.device().index, blocks_of_teams(args.rows, team), {kThreads}, args);
 }
 
-// gw and gb from [segments][2][channels].
-void join(const Tensor& partial, int64_t segments, int64_t channels, DType type, const Tensor& gw,
-          const Tensor& gb, int device) {
+}  // namespace
+
+void join_row_sums(const Tensor& partial, int64_t segments, int64_t channels, DType type,
+                   const Tensor& gw, const Tensor& gb, int device) {
   const JoinPairsArgs args{partial.data(), const_cast<void*>(data_or_null(gw)),
                            const_cast<void*>(data_or_null(gb)), segments, channels};
   const RowInstance i{kJoin, false, 0, false, (gw.defined() ? gw : gb).dtype(), type};
   launch(kRowFamily, i.key(), device, {unsigned((channels + 31) / 32)}, {kThreads}, args);
 }
 
+namespace {
+
 void row_norm_backward(const Tensor& g, const Tensor& x, int64_t width, const Tensor& weight,
                        const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
                        const Tensor& gw, const Tensor& gb) {
+  if (gx.defined() && is_unborn(gx) &&
+      deferred::take_row_norm_backward(g, x, width, weight, mean, rstd, centred, gx, gw, gb))
+    return;
   RowNormArgs args = row_args(x, width, weight, mean, rstd);
   args.g = g.data();
   const int device = x.device().index;
   const DType type = x.dtype(), parameters = parameter_type(x, weight, gw);
   const bool packs =
       width % pack_of(type) == 0 && aligned({args.x, args.g, args.weight, data_or_null(gx)});
-  const int64_t blocks =
-      std::min(args.rows, int64_t(device_info(device).processors) * kRowNormBlocks);
-  // Rows that a warp holds, where there are enough to keep the GPU busy that way; or a block.
-  const bool short_rows =
-      width <= kTeams[1] * held_whole(type, 1) && args.rows >= blocks * (kThreads / kTeams[1]);
-  const int whole = short_rows ? 1 : 2;
-  if (gx.defined() && (gw.defined() || gb.defined()) && width > (short_rows ? 128 : 512) &&
-      width <= kTeams[whole] * held_whole(type, whole)) {
+  const auto [blocks, whole, held] =
+      row_norm_whole_choice(type, args.rows, width, processors_of(x));
+  if (gx.defined() && (gw.defined() || gb.defined()) && held > 0) {
     const Tensor partial = make_tensor(Dims{blocks, 2, width}, compute_dtype(type), x.device());
     args.partial = partial.data();
     args.y = gx.data();
     launch(kRowFamily, RowInstance{kWhole, centred, whole, packs, parameters, type}.key(), device,
            {unsigned(blocks)}, {kThreads}, args);
-    return join(partial, blocks, width, type, gw, gb, device);
+    return join_row_sums(partial, blocks, width, type, gw, gb, device);
   }
   if (gx.defined()) {
     args.y = gx.data();
@@ -142,7 +140,7 @@ void row_norm_backward(const Tensor& g, const Tensor& x, int64_t width, const Te
   args.partial = partial.data();
   launch(kRowFamily, RowInstance{kColumns, centred, 0, false, parameters, type}.key(), device,
          {unsigned(tiles), unsigned(segments)}, {kThreads}, args);
-  join(partial, segments, width, type, gw, gb, device);
+  join_row_sums(partial, segments, width, type, gw, gb, device);
 }
 
 // ---- groups ----
@@ -371,7 +369,8 @@ void group_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
     group_norm_backward_planes(args, type, parameters, device);
   else
     group_norm_backward_last(args, type, parameters, x.device());
-  if (gw.defined() || gb.defined()) join(partial, args.batch, args.channels, type, gw, gb, device);
+  if (gw.defined() || gb.defined())
+    join_row_sums(partial, args.batch, args.channels, type, gw, gb, device);
 }
 
 const bool registered = [] {

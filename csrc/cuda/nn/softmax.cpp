@@ -1,8 +1,10 @@
 // Softmax and its gradient on GPUs, through kernels/softmax.cu.
 #include "device/nn/softmax.h"
+#include "core/layout.h"
 #include "core/shape.h"
-#include "cuda/nn/rows.h"
+#include "cuda/nn/row_choice.h"
 #include "cuda/runtime/loops.h"
+#include "device/deferred.h"
 
 namespace rush::cuda {
 namespace {
@@ -30,9 +32,6 @@ struct Instance {
 // Threads that share a column where columns are few.
 constexpr int kLanes = 16;
 
-// What a thread keeps of a row, in elements; HeldTwice: twice that.
-int64_t held(DType t) { return t == DType::Float64 ? 8 : 16; }
-
 std::string spell(uint64_t key) {
   const Instance i = Instance::of(key);
   constexpr const char* ways[] = {"held<", "held<", "rows<", "columns<"};
@@ -44,7 +43,7 @@ std::string spell(uint64_t key) {
     how = concat(kTeams[i.team], ", ", width);
   else
     how = concat(kTeams[i.team], ", ", width, ", ",
-                 (i.way == Way::Held ? 1 : 2) * held(i.type) / width);
+                 (i.way == Way::Held ? 1 : 2) * held_elements(i.type) / width);
   return concat("rush::softmax_", i.backward ? "backward_" : "", ways[int(i.way)],
                 type_pair(i.type), ", ", how, ", ", i.log ? "true>" : "false>");
 }
@@ -64,22 +63,24 @@ void run(bool log, const Tensor& x, const void* g, int64_t dim, const Tensor& y)
            args);
     return;
   }
-  const int64_t most = held(i.type);
-  i.team = args.width <= 8 * most ? 0 : args.width <= 32 * most ? 1 : 2;
-  i.way = args.width <= kThreads * most       ? Way::Held
-          : args.width <= kThreads * most * 2 ? Way::HeldTwice
-                                              : Way::Rows;
+  const RowChoice choice = softmax_choice(i.type, args.width);
+  i.team = choice.team;
+  i.way = choice.held == 0                       ? Way::Rows
+          : choice.held == held_elements(i.type) ? Way::Held
+                                                 : Way::HeldTwice;
   i.packs = args.width % pack_of(i.type) == 0 && aligned({args.x, args.g, args.y});
   launch(kSoftmax, i.key(), device, blocks_of_teams(args.rows, i.team), {kThreads}, args);
 }
 
 bool softmax(const Tensor& x, int64_t dim, bool log, const Tensor& out) {
+  if (is_unborn(out) && deferred::take_softmax(x, dim, log, out)) return true;
   if (!is_dense(out.sizes(), out.strides()) || x.dtype() != out.dtype()) return false;
   run(log, lying_like(out, x), nullptr, dim, out);
   return true;
 }
 
 void softmax_backward(const Tensor& g, const Tensor& y, int64_t dim, bool log, const Tensor& gx) {
+  if (is_unborn(gx) && deferred::take_softmax_backward(g, y, dim, log, gx)) return;
   const Tensor from = lying_like(gx, g);
   run(log, lying_like(gx, y), from.data(), dim, gx);
 }

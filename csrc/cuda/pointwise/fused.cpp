@@ -1,8 +1,11 @@
 // Several pointwise steps by one kernel, which is generated and compiled for them.
 #include "device/fused.h"
 
+#include <algorithm>
+
 #include "cuda/pointwise/divides.h"
 #include "cuda/pointwise/fused_launch.h"
+#include "cuda/pointwise/fused_rows.h"
 #include "cuda/runtime/compile_thread.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
@@ -30,6 +33,8 @@ bool can_run(const FusedWork& work) {
 bool run(const FusedWork& work) {
   if (work.outputs.empty() || work.outputs[0].out.numel() == 0) return true;
   if (!can_run(work)) return false;
+  if (std::ranges::any_of(work.steps, [](const FusedStep& s) { return s.row != nullptr; }))
+    return run_fused_rows(work);
   const FusedLaunch l(work);
   const int device = work.outputs[0].out.device().index;
   const CUfunction kernel = CompileThread::get().find(fused_key(work, l.form()), device, work.wait,
@@ -57,8 +62,16 @@ bool run(const FusedWork& work) {
   return true;
 }
 
+// Those whose kernels hold a row, and of backward passes those that find all gradients at once.
+bool takes_rows(const RowStep& row, DType type) {
+  if (row.fn == RowOp::Scale || !(is_floating(type))) return false;
+  const bool backward = row.fn == RowOp::NormBackward;
+  const int64_t most = kThreads * held_elements(type) * (backward ? 1 : 2);
+  return row.width <= most && (!backward || row.beside[0].defined() || row.beside[1].defined());
+}
+
 const bool registered = [] {
-  fused_loops(DeviceType::CUDA).run = run;
+  fused_loops(DeviceType::CUDA) = {run, takes_rows};
   return true;
 }();
 

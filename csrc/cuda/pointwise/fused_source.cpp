@@ -1,5 +1,7 @@
 #include "cuda/pointwise/fused_source.h"
 
+#include <vector>
+
 #include "core/error.h"
 #include "cuda/runtime/launch.h"
 
@@ -17,45 +19,69 @@ const FnInfo& facts_of(const FusedStep& step) {
 
 bool can_contract(DType t) { return is_floating(t) || is_complex(t); }
 
-// Writes the struct `Work` that kernels/fused.h is about. Values are called v0, v1, ... as the work
-// counts them, functors f<value>, their operands that are numbers n<value>_<operand>, what is read
-// x<input>, and what is written y<output>.
+// Which values are needed for some others.
+class Needed {
+ public:
+  explicit Needed(const FusedWork& work) : work_(work), at_() {}
+  // With all that a value is computed from; what a step over rows gives is `given`, if it says so.
+  void add(size_t value, bool given = false) {
+    if (at_[value]) return;
+    at_[value] = true;
+    if (value < work_.inputs.size()) return;
+    const FusedStep& step = work_.steps[value - work_.inputs.size()];
+    for (int i = 0; i < step.operand_count() && !(given && step.row); ++i)
+      add(step.operands[size_t(i)], given);
+  }
+  bool operator[](size_t value) const { return at_[value]; }
+
+ private:
+  const FusedWork& work_;
+  std::array<bool, kFusedInputs + kFusedSteps> at_;
+};
+
+// Writes the struct `Work` that kernels/fused.h and fused_rows.h are about. Values are called v0,
+// v1, ... as the work counts them, functors f<value>, their operands that are numbers
+// n<value>_<operand>, what is read x<input>, and what is written y<output>.
 class Writer {
  public:
   Writer(const FusedWork& work, const FusedForm& form)
       : work_(work), form_(form), inputs_(work.inputs.size()), readers_() {
-    std::array<bool, kFusedInputs + kFusedSteps>& needed = needed_;
-    needed = {};
-    for (const FusedOutput& o : work.outputs) needed[inputs_ + o.step] = true;
-    for (size_t s = work.steps.size(); s-- > 0;) {
-      if (!needed[inputs_ + s]) continue;
-      const FusedStep& step = work.steps[s];
-      for (int i = 0; i < step.operand_count(); ++i) {
-        needed[step.operands[size_t(i)]] = true;
-        ++readers_[step.operands[size_t(i)]];
-      }
+    Needed all(work);
+    for (const FusedOutput& o : work.outputs) all.add(inputs_ + o.step);
+    for (size_t s = 0; s < work.steps.size(); ++s) {
+      if (work.steps[s].row) all.add(inputs_ + s), row_ = int(s);
     }
+    for (size_t s = 0; s < work.steps.size(); ++s) {
+      const FusedStep& step = work.steps[s];
+      first_param_[s] = params_;
+      params_ += step.params_count;
+      if (!all[inputs_ + s]) continue;
+      for (int i = 0; i < step.operand_count(); ++i) ++readers_[step.operands[size_t(i)]];
+    }
+    written_.resize(work.outputs.size(), false);
   }
 
+  // One function for all steps.
   std::string write() {
-    for (size_t i = 0; i < inputs_; ++i) read_input(i);
-    for (size_t s = 0; s < work_.steps.size(); ++s) {
-      if (needed_[inputs_ + s]) add_step(s);
-      params_ += work_.steps[s].params_count;
-    }
+    Needed needed(work_);
+    for (const FusedOutput& o : work_.outputs) needed.add(inputs_ + o.step);
+    add_values(needed);
     for (size_t o = 0; o < work_.outputs.size(); ++o) write_output(o);
-    return concat(
-        "#include \"cuda/kernels/fused.h\"\n\nnamespace rush {\n\nstruct Work {\n"
-        "  static constexpr int kParams = ",
-        std::max(params_, 1),
-        ";\n\n"
-        "  template <int V, int U, class Place>\n"
-        "  static RUSH_FN void run(const FusedArgs& args, const Number* params,\n"
-        "                          const Place& place) {\n",
-        before_,
-        "#pragma unroll\n    for (int u = 0; u < U; ++u) {\n"
-        "#pragma unroll\n      for (int k = 0; k < V; ++k) {\n",
-        each_, "      }\n    }\n", after_, "  }\n};\n\n}  // namespace rush\n");
+    return concat("#include \"cuda/kernels/fused.h\"\n\nnamespace rush {\n\n", begin(),
+                  "  template <int V, int U, class Place>\n"
+                  "  static RUSH_FN void run(const FusedArgs& args, const Number* params,\n"
+                  "                          const Place& place) {\n",
+                  body(), "  }\n};\n\n}  // namespace rush\n");
+  }
+
+  // A function for each operand of the step over rows, and one for its result.
+  std::string write_rows() {
+    const FusedStep& row = work_.steps[size_t(row_)];
+    std::string text =
+        concat("#include \"cuda/kernels/fused_rows.h\"\n\nnamespace rush {\n\n", begin());
+    const int count = row.operand_count();
+    for (int i = 0; i < count; ++i) text += operand_function(i, count == 1 || i == 1 ? "x" : "g");
+    return concat(text, result_function(), "};\n\n}  // namespace rush\n");
   }
 
  private:
@@ -66,9 +92,67 @@ class Writer {
     return value < inputs_ && form_.lies[value] == InputLies::Number;
   }
 
+  std::string begin() const {
+    return concat("struct Work {\n  static constexpr int kParams = ", std::max(params_, 1),
+                  ";\n\n");
+  }
+  // Of a function, from what was added since the last one.
+  std::string body() {
+    std::string text = concat(before_,
+                              "#pragma unroll\n    for (int u = 0; u < U; ++u) {\n"
+                              "#pragma unroll\n      for (int k = 0; k < V; ++k) {\n",
+                              each_, "      }\n    }\n", after_);
+    before_.clear(), each_.clear(), after_.clear();
+    return text;
+  }
+
+  void add_values(const Needed& needed) {
+    for (size_t i = 0; i < inputs_; ++i)
+      if (needed[i]) read_input(i);
+    for (size_t s = 0; s < work_.steps.size(); ++s)
+      if (needed[inputs_ + s]) add_step(s);
+  }
+
+  std::string operand_function(int i, const char* name) {
+    const FusedStep& row = work_.steps[size_t(row_)];
+    const size_t value = row.operands[size_t(i)];
+    Needed needed(work_);
+    needed.add(value);
+    add_values(needed);
+    for (size_t o = 0; o < work_.outputs.size(); ++o) {
+      if (!written_[o] && needed[inputs_ + work_.outputs[o].step]) write_output(o);
+    }
+    const char* type = kernel_type(row.compute);
+    before_ = concat("    constexpr int U = 1;\n    Packs<", type, ", V, U> row;\n", before_);
+    const bool plain = value < inputs_ || is_reduced_float(row.compute);
+    each_ += concat(
+        "        row.p[u].v[k] = ",
+        plain ? concat("v", value) : concat("apart(v", value, ", args.zeros[", row_, "])"), ";\n");
+    after_ += "    return row.p[0];\n";
+    return concat("  template <int V>\n  static RUSH_FN Pack<", type, ", V> ", name,
+                  "(const FusedArgs& args, const Number* params,\n"
+                  "                       const FusedRowPlace& place) {\n",
+                  body(), "  }\n");
+  }
+
+  std::string result_function() {
+    Needed needed(work_);
+    for (size_t o = 0; o < work_.outputs.size(); ++o)
+      if (!written_[o]) needed.add(inputs_ + work_.outputs[o].step, true);
+    add_values(needed);
+    for (size_t o = 0; o < work_.outputs.size(); ++o)
+      if (!written_[o]) write_output(o);
+    before_ = "    constexpr int U = 1;\n" + before_;
+    return concat(
+        "  template <int V>\n  static RUSH_FN void y(const FusedArgs& args, const Number* params,\n"
+        "                       const FusedRowPlace& place, const Pack<",
+        kernel_type(work_.steps[size_t(row_)].compute), ", V>& row) {\n", body(), "  }\n");
+  }
+
   void read_input(size_t i) {
-    if (!needed_[i] || is_number(i)) return;
-    static constexpr const char* names[] = {"", "Single", "Flat", "Row", "Column"};
+    if (is_number(i)) return;
+    static constexpr const char* names[] = {"",       "Single", "Flat",  "Row",
+                                            "Column", "Along",  "Across"};
     const char* type = kernel_type(type_of(i));
     before_ += concat("    const auto x", i, " = read<Lies::", names[int(form_.lies[i])], ", ",
                       type, ", V, U>(args, ", i, ", place);\n");
@@ -94,6 +178,10 @@ class Writer {
   void add_step(size_t s) {
     const FusedStep& step = work_.steps[s];
     const size_t value = inputs_ + s;
+    if (step.row) {
+      each_ += concat("        const ", kernel_type(step.result), " v", value, " = row.v[k];\n");
+      return;
+    }
     each_ += concat("        const ", kernel_type(step.result), " v", value, " = convert<",
                     kernel_type(step.result), ">(");
     if (step.kind == Kind::Convert) {
@@ -109,9 +197,9 @@ class Writer {
     // Functors with numbers of their own are templates over the type they compute in.
     const std::string functor =
         concat("functors::", facts.name, facts.params ? concat("<", compute, ">") : std::string());
-    before_ +=
-        concat("    const auto f", value, " = with_params<Running<", functor, ", ", compute, ", ",
-               kernel_type(step.result), ">, ", int(facts.params), ">(params + ", params_, ");\n");
+    before_ += concat("    const auto f", value, " = with_params<Running<", functor, ", ", compute,
+                      ", ", kernel_type(step.result), ">, ", int(facts.params), ">(params + ",
+                      first_param_[s], ");\n");
     each_ += concat("f", value, "(");
     const bool where = step.kind == Kind::Ternary && TernaryFn(step.fn) == TernaryFn::Where;
     for (int i = 0; i < step.operand_count(); ++i) {
@@ -126,15 +214,17 @@ class Writer {
     before_ += concat("    Packs<", kernel_type(type_of(value)), ", V, U> y", o, ";\n");
     each_ += concat("        y", o, ".p[u].v[k] = v", value, ";\n");
     after_ += concat("    write(args, ", o, ", place, y", o, ");\n");
+    written_[o] = true;
   }
 
   const FusedWork& work_;
   const FusedForm& form_;
   const size_t inputs_;
-  std::array<bool, kFusedInputs + kFusedSteps> needed_;
   std::array<int, kFusedInputs + kFusedSteps> readers_;  // how many operands a value is
+  std::array<int, kFusedSteps> first_param_;             // of each step
+  int params_ = 0, row_ = -1;                            // how many in all; the step over rows
+  std::vector<bool> written_;                            // outputs
   std::string before_, each_, after_;
-  int params_ = 0;  // of the steps so far
 };
 
 }  // namespace
@@ -160,6 +250,11 @@ int fused_packs_at_once(const FusedWork& work, const FusedForm& form) {
   size_t operands = work.outputs.size();
   for (size_t i = 0; i < work.inputs.size(); ++i) operands += form.lies[i] == InputLies::Flat;
   return operands <= 3 ? packs_at_once(form.width) : operands <= 6 ? 2 : 1;
+}
+
+GeneratedSource fused_rows_source(const FusedWork& work, const FusedForm& form,
+                                  const std::string& kernel) {
+  return {Writer(work, form).write_rows(), kernel};
 }
 
 GeneratedSource fused_source(const FusedWork& work, const FusedForm& form) {

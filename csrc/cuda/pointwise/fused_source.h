@@ -1,4 +1,4 @@
-// fused_source.h: the source of one kernel for several pointwise steps.
+// fused_source.h: the source of one kernel for several steps.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace rush::cuda {
 
-// How a kernel reads an input; the last four are those of kernels/fused.h.
-enum class InputLies : uint8_t { Number, Single, Flat, Row, Column };
+// How a kernel reads an input; all but the first are those of kernels/fused.h.
+enum class InputLies : uint8_t { Number, Single, Flat, Row, Column, Along, Across };
 
 // What the code depends on beside the steps.
 struct FusedForm {
@@ -25,6 +25,10 @@ struct FusedForm {
 RUSH_API std::string fused_key(const FusedWork& work, const FusedForm& form);
 
 RUSH_API GeneratedSource fused_source(const FusedWork& work, const FusedForm& form);
+// Of a work with a step over rows; `kernel` is the instance of kernels/fused_rows.h, with Work as
+// its first argument. The types of its rows are those of the step.
+RUSH_API GeneratedSource fused_rows_source(const FusedWork& work, const FusedForm& form,
+                                           const std::string& kernel);
 // Packs that a thread takes at a time.
 RUSH_API int fused_packs_at_once(const FusedWork& work, const FusedForm& form);
 

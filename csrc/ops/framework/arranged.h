@@ -24,20 +24,29 @@
 
 namespace rush::op {
 
-template <class... A>
-bool any_arranged(const A&... args) {
-  const auto look = []<class T>(const T& arg) {
+template <class Test, class... A>
+bool any_tensor(Test test, const A&... args) {
+  const auto look = [&]<class T>(const T& arg) {
     if constexpr (std::is_same_v<T, Tensor>) {
-      return arg.defined() && is_arranged(arg);
+      return arg.defined() && test(arg);
     } else if constexpr (std::is_same_v<T, TensorList>) {
       for (const Tensor& t : arg)
-        if (t.defined() && is_arranged(t)) return true;
+        if (t.defined() && test(t)) return true;
       return false;
     } else {
       return false;
     }
   };
   return (look(args) || ...);
+}
+template <class... A>
+bool any_arranged(const A&... args) {
+  return any_tensor([](const Tensor& t) { return is_arranged(t); }, args...);
+}
+// Only then may a result lie otherwise than the program sees it: the order of sums depends on it.
+template <class... A>
+bool any_laid_out_otherwise(const A&... args) {
+  return any_tensor([](const Tensor& t) { return is_laid_out_otherwise(t); }, args...);
 }
 
 // Those that are or were pending, and lie as their forms do, get the storage: nothing is moved.

@@ -497,6 +497,7 @@ template <class Op, class... A>
   const auto seen = Op::check(args...);  // what the program will see
   constexpr size_t n = result_count<std::remove_cvref_t<decltype(seen)>>;
   std::array<Tensor, n> outs;
+  [[maybe_unused]] const bool otherwise = any_laid_out_otherwise(args...);
   [&](const auto&... forms) {
     std::array<Dims, n> strides;
     if constexpr (requires(const Spec& spec) { Op::arranged_strides(spec, forms.get()...); }) {
@@ -509,7 +510,8 @@ template <class Op, class... A>
     for (size_t i = 0; i < n; ++i) {
       const Spec& spec = spec_at(seen, i);
       if constexpr (requires { Op::any_order; })
-        if (strides[i].empty()) strides[i] = order_of_arranged(spec.sizes, forms.get()...);
+        if (strides[i].empty() && otherwise)
+          strides[i] = order_of_arranged(spec.sizes, forms.get()...);
       outs[i] = defers<Op>() ? pending_form(spec, strides[i]) : allocate_form(spec, strides[i]);
     }
     if (!outs[0].is_meta())

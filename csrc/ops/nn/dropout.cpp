@@ -1,5 +1,6 @@
 // Dropout: random choices are kept as bool, one byte per element, and applied in one pass.
 #include "device/nn/dropout.h"
+#include "device/deferred.h"
 #include "device/random.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -8,15 +9,33 @@
 
 namespace rush {
 
+namespace {
+
+// x * (mask * scale), as two steps that wait; false: they do not.
+bool take_masked(const Tensor& x, const Tensor& mask, double scale, const Tensor& out) {
+  const DType type = compute_type(out.dtype());
+  const Tensor factor = make_pending(out.sizes(), out.strides(), type, out.device());
+  const Tensor number = wrap_number(scale);
+  const auto multiply = [&](const Tensor& a, const Tensor& b, const Tensor& to) {
+    const Tensor* operands[] = {&a, &b};
+    return deferred::take(FusedStep::Kind::Binary, unsigned(BinaryFn::Mul), operands, to, {}, type);
+  };
+  return multiply(mask, number, factor) && multiply(x, factor, out);
+}
+
+}  // namespace
+
 struct MaskedScale {
   static constexpr const char* name = "dropout";
   static constexpr bool any_device = true;
   static constexpr bool any_layout = true;
+  static constexpr bool deferrable = true;
   static Spec check(const Tensor& x, const Tensor& mask, double) {
     return {x.sizes(), x.dtype(), common_device(name, {&x, &mask}),
             is_dense(x.sizes(), x.strides()) ? x.strides() : Dims{}};
   }
   static void run(const Tensor& x, const Tensor& mask, double scale, const Tensor& out) {
+    if (is_unborn(out) && take_masked(x, mask, scale, out)) return;
     dropout_loops(out).masked(placed(x, out.device()), placed(mask, out.device()), {1, scale, 0, 0},
                               out);
   }
@@ -60,13 +79,18 @@ struct Drop {
 struct DropoutOp {
   static constexpr const char* name = "dropout";
   static Tensor call(const Tensor& x, IntList shape, double p) {
-    if (dropout_loops(x).draw && is_floating(x.dtype()))
+    // In compiled functions choices are drawn first, and applied with what follows.
+    const bool waits = t_modes & kDefer && equal(shape, x.sizes());
+    if (dropout_loops(x).draw && is_floating(x.dtype()) && !waits)
       return std::get<0>(_drop(x, shape, p, 1 / (1 - p), 0, 0, nullptr));
     Tensor keep = empty(shape, DType::Bool, std::nullopt, x.device());
-    if (vmap_level() == 0)
-      bernoulli_(keep, 1 - p, nullptr);
-    else
-      keep = bernoulli(keep, 1 - p, nullptr);  // a new tensor may have choices for each sample
+    {
+      const ModeGuard at_once(kDefer, false);  // nothing that waits reads a new tensor
+      if (vmap_level() == 0)
+        bernoulli_(keep, 1 - p, nullptr);
+      else
+        keep = bernoulli(keep, 1 - p, nullptr);  // a new tensor may have choices for each sample
+    }
     const bool looped = is_floating(x.dtype());
     if (looped && equal(shape, x.sizes())) return _masked_scale(x, keep, 1 / (1 - p));
     // Whole channels, and complex numbers: the factor is small or rare.

@@ -3,12 +3,14 @@
 #include <cmath>
 #include <limits>
 
+#include "device/fused.h"
 #include "device/nn/norm.h"
 #include "ops/framework/data.h"
 #include "ops/framework/differentiated.h"
 #include "ops/framework/op.h"
 #include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
+#include "ops/framework/rows.h"
 
 namespace rush {
 
@@ -119,6 +121,13 @@ struct BatchNormBackward
 
 namespace {
 
+// The result of a norm over channels waits only where the device can scale channels later.
+void settle_scaled(const Tensor& out) {
+  if (!is_unborn(out)) return;
+  const auto takes = fused_loops(out).takes_rows;
+  if (!takes || !takes({.fn = RowOp::Scale}, out.dtype())) out.storage();
+}
+
 // Beside the result come mean and 1 / std, which backward reads and nobody differentiates.
 struct KeepsStatistics {
   static constexpr bool any_device = true;
@@ -131,6 +140,7 @@ struct KeepsStatistics {
 struct BatchNorm_ : KeepsStatistics {
   static constexpr const char* name = "native_batch_norm";
   static constexpr bool any_layout = true;
+  static constexpr bool deferrable = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&,
                                    const Tensor&, const Tensor&, double, double) {
     const Spec vector = channel_spec(x, compute_type(x.dtype()));
@@ -141,6 +151,7 @@ struct BatchNorm_ : KeepsStatistics {
                   double momentum, double eps, const Tensor& out, const Tensor& mean,
                   const Tensor& var) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(var, 0);
+    settle_scaled(out);
     const RunningMoments running{running_mean, running_var, batches, momentum};
     norm_loops(x).batch_norm(as_image(x), flat(weight), flat(bias), running, eps, out, mean, var);
   }
@@ -176,6 +187,7 @@ struct BatchNorm_ : KeepsStatistics {
 struct BatchNormEval {
   static constexpr const char* name = "native_batch_norm";
   static constexpr bool any_layout = true;
+  static constexpr bool deferrable = true;
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                     double) {
@@ -184,6 +196,7 @@ struct BatchNormEval {
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                   const Tensor& var, double eps, const Tensor& out) {
     if (x.numel() == 0) return;
+    settle_scaled(out);
     norm_loops(x).batch_norm_eval(as_image(x), flat(weight), flat(bias), flat(mean), flat(var), eps,
                                   out);
   }
@@ -221,6 +234,7 @@ struct GroupNormBackward
 struct GroupNorm_ : KeepsStatistics {
   static constexpr const char* name = "native_group_norm";
   static constexpr bool any_layout = true;
+  static constexpr bool deferrable = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t groups,
                                    double) {
     const Spec stats{Dims{x.sizes()[0], groups}, compute_type(x.dtype()), x.device()};
@@ -229,6 +243,7 @@ struct GroupNorm_ : KeepsStatistics {
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   double eps, const Tensor& out, const Tensor& mean, const Tensor& rstd) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
+    settle_scaled(out);
     norm_loops(x).group_norm(as_image(x), flat(weight), flat(bias), groups, eps, out, mean, rstd);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),
@@ -285,8 +300,11 @@ struct RowNormBackward {
   static constexpr const char* name = "native_layer_norm_backward";
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
-  static std::array<Spec, 3> check(const Tensor&, const Tensor& x, const Tensor& weight,
+  static constexpr bool deferrable = true;
+  static std::array<Spec, 3> check(const Tensor& g, const Tensor& x, const Tensor& weight,
                                    const Tensor&, const Tensor&, int64_t dims, bool) {
+    op::settle_layout(g);
+    op::settle_layout(x);
     const Spec row{row_sizes(x, dims), weight.defined() ? weight.dtype() : x.dtype(), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, row, row};
   }
@@ -301,8 +319,10 @@ struct RowNormBackward {
 
 struct RowNorm : KeepsStatistics {
   static constexpr const char* name = "native_layer_norm";
+  static constexpr bool deferrable = true;
   static std::array<Spec, 3> check(const Tensor& x, const Tensor&, const Tensor&, int64_t dims,
                                    bool, double) {
+    op::settle_layout(x);
     const Spec stats{stat_sizes(x, dims), compute_type(x.dtype()), x.device()};
     return {Spec{x.sizes(), x.dtype(), x.device()}, stats, stats};
   }

@@ -5,6 +5,7 @@
 #include "device/reduce.h"
 #include "ops/framework/data.h"
 #include "ops/framework/differentiated.h"
+#include "ops/framework/rows.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/reduce/reduction.h"
 
@@ -214,7 +215,12 @@ Tensor column(const Tensor& x, int64_t dim, DType dtype) {
 struct SoftmaxBackward {
   static constexpr const char* name = "softmax_backward";
   static constexpr bool differentiable = false;  // only called where no graph is wanted
-  static Spec check(const Tensor& g, const Tensor& y, int64_t, bool) { return like(y, g.dtype()); }
+  static constexpr bool deferrable = true;
+  static Spec check(const Tensor& g, const Tensor& y, int64_t, bool) {
+    op::settle_layout(g);
+    op::settle_layout(y);
+    return like(y, g.dtype());
+  }
   static constexpr bool any_device = true;
   static void run(const Tensor& g, const Tensor& y, int64_t dim, bool logarithm,
                   const Tensor& out) {
@@ -235,8 +241,10 @@ struct SoftmaxTyped {
   static constexpr const char* name = N.text;
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
+  static constexpr bool deferrable = true;
   static Spec check(const Tensor& x, int64_t dim) {
     wrap_dim(name, dim, x.dim());
+    op::settle_layout(x);
     return like(x, softmax_type(name, x));
   }
 };
@@ -248,6 +256,7 @@ struct SoftmaxAs : SoftmaxTyped<"softmax"> {
     if (x.numel() == 0) return;
     const int64_t d = wrap_dim(name, dim, x.dim());
     if (softmax_loops(x).softmax(x, d, false, out)) return;
+    out.storage();  // nothing waits of what follows
     const DType wide = compute_type(x.dtype());
     const Tensor edge = column(x, d, wide);
     const Tensor work =
@@ -270,6 +279,7 @@ struct LogSoftmaxAs : SoftmaxTyped<"log_softmax"> {
   static void run(const Tensor& x, int64_t dim, const Tensor& out) {
     if (x.numel() == 0) return;
     if (softmax_loops(x).softmax(x, wrap_dim(name, dim, x.dim()), true, out)) return;
+    out.storage();  // nothing waits of what follows
     const Tensor total = column(x, wrap_dim(name, dim, x.dim()), compute_type(x.dtype()));
     reduce(FoldFn::LogSumExp, x, total);
     map_binary(BinaryFn::Sub, x, total, out, {}, compute_type(x.dtype()));

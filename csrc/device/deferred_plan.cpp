@@ -1,0 +1,215 @@
+#include "device/deferred_plan.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/layout.h"
+#include "device/copy.h"
+#include "device/nn/norm.h"
+#include "device/nn/softmax.h"
+
+namespace rush::deferred {
+
+namespace {
+
+using Kind = FusedStep::Kind;
+
+void run_rows_alone(const Recipe& r, std::span<const Tensor> x, const Tensor& out,
+                    std::span<const Tensor> beside) {
+  const RowStep& row = *r.row;
+  const int64_t last = out.dim() - 1;
+  switch (row.fn) {
+    case RowOp::Norm:
+      return norm_loops(out).row_norm(x[0], row.width, row.with[0], row.with[1], row.centred,
+                                      row.eps, out, beside[0], beside[1]);
+    case RowOp::NormBackward:
+      return norm_loops(out).row_norm_backward(x[0], x[1], row.width, row.with[0], row.with[1],
+                                               row.with[2], row.centred, out, beside[0], beside[1]);
+    case RowOp::Softmax:
+    case RowOp::LogSoftmax:
+      softmax_loops(out).softmax(x[0], last, row.fn == RowOp::LogSoftmax, out);
+      return;
+    case RowOp::SoftmaxBackward:
+    case RowOp::LogSoftmaxBackward:
+      return softmax_loops(out).backward(x[0], x[1], last, row.fn == RowOp::LogSoftmaxBackward,
+                                         out);
+    case RowOp::Scale: {  // has no loops of its own
+      FusedStep step;
+      step.kind = Kind::Rows;
+      step.fn = r.fn;
+      step.compute = step.result = r.compute;
+      step.row = &row;
+      const FusedOutput output{0, out};
+      const bool done = fused_loops(out).run({out.sizes(), x, {&step, 1}, {&output, 1}, true});
+      internal_assert(done, "a step over channels could not be run by itself");
+    }
+  }
+}
+
+bool same_layout(const Tensor& a, const Tensor& b) {
+  return a.device() == b.device() && a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+// Not in a group yet.
+constexpr int16_t kLive = kMostWaiting;
+
+// Who is wanted, and who is not computed at all (group -1; all others have kLive).
+void find_live(const std::vector<Recipe>& steps, Plan& plan) {
+  const size_t n = steps.size();
+  plan.wanted.assign(n, 0);
+  plan.kept.assign(n, 0);
+  plan.group.assign(n, -1);
+  plan.place.assign(n, 0);
+  std::vector<uint32_t> readers(n, 0), held(n, 1);  // held by the recipes: as a result, by readers
+  const auto count = [&](size_t s, std::vector<uint32_t>& of) {
+    for (int i = 0; i < steps[s].operand_count(); ++i)
+      if (const int at = plan.maker(s, i); at >= 0) ++of[size_t(at)];
+  };
+  for (size_t s = 0; s < n; ++s) count(s, held);
+  for (size_t s = n; s-- > 0;) {
+    plan.wanted[s] = steps[s].out.impl()->use_count() > held[s];
+    if (!plan.wanted[s] && readers[s] == 0 && !steps[s].is_wanted_beside()) continue;
+    plan.group[s] = kLive;
+    count(s, readers);
+  }
+}
+
+// Calls f for what the step reads that its group, number g, neither gives nor reads already.
+template <class F>
+void each_new_input(const std::vector<Recipe>& steps, const Plan& plan, int g, size_t s, F&& f) {
+  const Recipe& r = steps[s];
+  for (int i = 0; i < r.operand_count(); ++i) {
+    const int at = plan.maker(s, i);
+    const TensorImpl* t = r.operands[size_t(i)].impl();
+    if (at >= 0 && plan.group[size_t(at)] == g) continue;
+    if (std::ranges::find(plan.groups[size_t(g)].inputs, t) == plan.groups[size_t(g)].inputs.end())
+      f(t);
+  }
+}
+
+// Which of the groups may the step join, whose inputs come from the groups `needs`? -1: none.
+int group_for(const std::vector<Recipe>& steps, const Plan& plan, size_t s, uint64_t needs) {
+  const std::vector<Group>& groups = plan.groups;
+  for (int g = int(groups.size()) - 1; g >= 0; --g) {
+    const Group& group = groups[size_t(g)];
+    if (!same_layout(steps[group.steps[0]].out, steps[s].out)) continue;
+    if (group.steps.size() == kFusedSteps || (group.has_rows && steps[s].row)) continue;
+    bool in_between = false;  // is there a group that needs this one, and that the step needs?
+    for (uint64_t left = needs & ~(uint64_t(1) << g); left && !in_between; left &= left - 1)
+      in_between = groups[size_t(std::countr_zero(left))].after >> g & 1;
+    if (in_between) continue;
+    size_t inputs = group.inputs.size();
+    each_new_input(steps, plan, g, s, [&](const TensorImpl*) { ++inputs; });
+    if (inputs <= kFusedInputs) return g;
+  }
+  return -1;
+}
+
+void join(const std::vector<Recipe>& steps, Plan& plan, int joined, size_t s, uint64_t needs) {
+  std::vector<Group>& groups = plan.groups;
+  Group& group = groups[size_t(joined)];
+  uint64_t after = group.after;
+  for (uint64_t left = needs & ~(uint64_t(1) << joined); left; left &= left - 1) {
+    const int g = std::countr_zero(left);
+    after |= uint64_t(1) << g | groups[size_t(g)].after;
+  }
+  group.after = after;
+  for (Group& other : groups) {
+    if (other.after >> joined & 1) other.after |= after;
+  }
+  each_new_input(steps, plan, joined, s, [&](const TensorImpl* t) {
+    if (std::ranges::find(group.inputs, t) == group.inputs.end()) group.inputs.push_back(t);
+  });
+  plan.group[s] = int16_t(joined);
+  plan.place[s] = uint16_t(group.steps.size());
+  group.steps.push_back(uint16_t(s));
+  group.has_rows |= steps[s].row != nullptr;
+}
+
+}  // namespace
+
+bool Recipe::gives(const TensorImpl* form) const {
+  if (out.impl() == form) return true;
+  return row && std::ranges::any_of(row->beside, [&](const Tensor& t) { return t.impl() == form; });
+}
+
+bool Recipe::is_wanted_beside() const {
+  return row && std::ranges::any_of(row->beside, [](const Tensor& t) {
+           return t.defined() && t.impl()->use_count() > 1;
+         });
+}
+
+std::string name_of(const Recipe& r) {
+  if (r.kind == Kind::Rows) {
+    static constexpr const char* names[] = {"norm",
+                                            "norm_backward",
+                                            "softmax",
+                                            "log_softmax",
+                                            "softmax_backward",
+                                            "log_softmax_backward",
+                                            "batch_or_group_norm"};
+    const bool norm = r.row->fn == RowOp::Norm || r.row->fn == RowOp::NormBackward;
+    return std::string(!norm ? "" : r.row->centred ? "layer_" : "rms_") + names[int(r.row->fn)];
+  }
+  const char* camel = r.kind == Kind::Unary     ? info(UnaryFn(r.fn)).name
+                      : r.kind == Kind::Binary  ? info(BinaryFn(r.fn)).name
+                      : r.kind == Kind::Ternary ? info(TernaryFn(r.fn)).name
+                                                : "Convert";
+  return op_name_of(camel);
+}
+
+void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& out,
+               std::span<const Tensor> beside) {
+  const PointwiseLoops& loops = pointwise_loops(out);
+  switch (r.kind) {
+    case Kind::Convert:
+      return copy_elements(operands[0], out);
+    case Kind::Unary:
+      return loops.unary(UnaryFn(r.fn), operands[0], out, r.params_span(), r.compute);
+    case Kind::Binary:
+      return loops.binary(BinaryFn(r.fn), operands[0], operands[1], out, r.params_span(),
+                          r.compute);
+    case Kind::Ternary:
+      return loops.ternary(TernaryFn(r.fn), operands[0], operands[1], operands[2], out,
+                           r.params_span(), r.compute);
+    case Kind::Rows:
+      return run_rows_alone(r, operands, out, beside);
+  }
+}
+
+void make_groups(const std::vector<Recipe>& steps, Plan& plan) {
+  find_live(steps, plan);
+  std::vector<Group>& groups = plan.groups;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (plan.group[s] < 0) continue;
+    uint64_t needs = 0;  // groups that this step's inputs come from
+    for (int i = 0; i < steps[s].operand_count(); ++i) {
+      if (const int at = plan.maker(s, i); at >= 0) needs |= uint64_t(1) << plan.group[size_t(at)];
+    }
+    int joined = group_for(steps, plan, s, needs);
+    if (joined < 0) {
+      joined = int(groups.size());
+      groups.emplace_back();
+    }
+    join(steps, plan, joined, s, needs);
+  }
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (plan.group[s] < 0) continue;
+    plan.kept[s] = plan.kept[s] || plan.wanted[s];
+    for (int i = 0; i < steps[s].operand_count(); ++i) {
+      const int at = plan.maker(s, i);
+      if (at >= 0 && plan.group[size_t(at)] != plan.group[s]) plan.kept[size_t(at)] = 1;
+    }
+  }
+  // A group comes when all that it needs have come.
+  uint64_t done = 0;
+  while (plan.order.size() < groups.size()) {
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (done >> g & 1 || (groups[g].after & ~done)) continue;
+      plan.order.push_back(uint8_t(g));
+      done |= uint64_t(1) << g;
+    }
+  }
+}
+
+}  // namespace rush::deferred

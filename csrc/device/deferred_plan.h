@@ -1,0 +1,69 @@
+// deferred_plan.h: what waits in a queue (device/deferred.h), and how it is cut into passes.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/source.h"
+#include "device/fused.h"
+
+namespace rush::deferred {
+
+// As many steps wait at most: loops without a reader must not keep their inputs for good. Sets of
+// groups fit into a word.
+inline constexpr size_t kMostWaiting = 64;
+
+struct Recipe {
+  FusedStep::Kind kind;
+  uint8_t params_count;
+  uint16_t fn;
+  DType compute;
+  std::array<Scalar, 4> params;
+  std::array<Tensor, 3> operands;
+  Tensor out;  // the form
+  SourcePoint source;
+  std::shared_ptr<const RowStep> row{};  // of steps over rows; copies for other threads share it
+
+  int operand_count() const { return FusedStep::operand_count(kind, row.get()); }
+  ParamSpan params_span() const { return {params.data(), params_count}; }
+  // Is `form` the result, or one beside it?
+  bool gives(const TensorImpl* form) const;
+  // Does somebody hold a result beside the main one?
+  bool is_wanted_beside() const;
+};
+
+// For reports: "mul", "gelu", "layer_norm".
+std::string name_of(const Recipe& r);
+
+// One step by itself, into memory; of steps over rows also what is beside the result. All operands
+// have their memory.
+void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& out,
+               std::span<const Tensor> beside);
+
+// A group of steps, by their numbers in the queue.
+struct Group {
+  std::vector<uint16_t> steps;
+  std::vector<const TensorImpl*> inputs;  // what they read that no step of the group gives
+  uint64_t after = 0;                     // the groups that have to run before it, directly or not
+  bool has_rows = false;                  // is there a step over rows?
+};
+
+// What is known about each step of a queue while it is run.
+struct Plan {
+  std::vector<int16_t> made_by;  // of all operands in turn, three per step: the step, or -1
+  std::vector<uint8_t> wanted;   // somebody outside of the queue holds the result
+  std::vector<uint8_t> kept;     // it goes to memory
+  std::vector<int16_t> group;    // -1: not computed
+  std::vector<uint16_t> place;   // which step of its group it is
+  std::vector<Group> groups;
+  std::vector<uint8_t> order;  // of the groups
+
+  int maker(size_t step, int operand) const { return made_by[3 * step + size_t(operand)]; }
+};
+
+// See Note [What runs of a queue]. `plan` has made_by only.
+void make_groups(const std::vector<Recipe>& steps, Plan& plan);
+}  // namespace rush::deferred

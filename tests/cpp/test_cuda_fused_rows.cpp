@@ -1,0 +1,198 @@
+// The kernels of steps over rows with pointwise steps around them: compiled by NVRTC, run here
+// compiled by g++, and on a GPU.
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/pointwise/fused_rows.h"
+#include "cuda/runtime/device.h"
+#include "fused_sources.h"
+
+using namespace fused_works;
+using cuda::FusedRowsLaunch;
+
+namespace {
+
+constexpr int64_t kProcessors = 132;
+constexpr RowOp kRowOps[] = {RowOp::Norm,       RowOp::NormBackward,    RowOp::Softmax,
+                             RowOp::LogSoftmax, RowOp::SoftmaxBackward, RowOp::LogSoftmaxBackward};
+constexpr DType kRowTypes[] = {DType::Float32, DType::BFloat16, DType::Float64, DType::Float16};
+
+// A step over rows alone, of tensors that are known.
+OwnedWork row_alone(const OwnedWork& work, const std::vector<Tensor>& values) {
+  OwnedWork out{work.sizes, {}, {}, {}, work.strides, work.device};
+  for (FusedStep s : work.steps) {
+    if (!s.row) continue;
+    for (int i = 0; i < s.operand_count(); ++i) {
+      out.inputs.push_back(values[s.operands[size_t(i)]]);
+      s.operands[size_t(i)] = uint16_t(i);
+    }
+    out.steps.push_back(s);
+  }
+  give_row(out, *work.row);
+  out.add_output(0);
+  return out;
+}
+
+// Kernels by g++, each with what it takes to run it.
+struct OnCpu {
+  Sources sources;
+  std::string calls;
+  void* library = nullptr;
+
+  size_t add(const OwnedWork& work) {
+    const FusedWork view = work.view();
+    const auto l = FusedRowsLaunch::of(view, kProcessors);
+    EXPECT(l.has_value());
+    const size_t number = sources.expressions.size();
+    sources.add(l->source());
+    const std::string args =
+        l->kernel().find("softmax") != std::string::npos ? "SoftmaxArgs" : "RowNormArgs";
+    calls +=
+        concat("extern \"C\" void run", number,
+               "(unsigned grid, const rush::FusedArgs& args, const void* row, const void* params) "
+               "{\n  using Params = rush::FusedParams<rush::Work",
+               number, "::kParams>;\n  launch_together({grid}, {rush::kThreads}, ",
+               sources.expressions.back(), ", *static_cast<const rush::", args,
+               "*>(row), args, *static_cast<const Params*>(params));\n}\n");
+    return number;
+  }
+  // What it finds beside the result: of a backward pass the sums of its blocks.
+  Tensor run(size_t number, const OwnedWork& work) const {
+    const FusedWork view = work.view();
+    auto l = FusedRowsLaunch::of(view, kProcessors);
+    using Run = void (*)(unsigned, const FusedArgs&, const void* row, const void* params);
+    const auto f = reinterpret_cast<Run>(dlsym(library, concat("run", number).c_str()));
+    Tensor sums;
+    if (l->blocks() > 0) {
+      sums = make_tensor(Dims{l->blocks(), 2, work.row->width}, cuda::compute_dtype(l->type()));
+      l->give_sums(sums);
+    }
+    f(l->grid().x, l->args(), l->row_args(), numbers_of(view).data());
+    return sums;
+  }
+};
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return !a.defined() || std::memcmp(a.data(), b.data(), size_t(a.nbytes())) == 0;
+}
+
+Dims shape_for(RowOp fn, int i) {
+  if (fn == RowOp::NormBackward) return Dims{5, i % 2 ? 520 : 768};
+  constexpr int64_t widths[] = {64, 40, 7, 300, 512};
+  return Dims{2, 3, widths[i % 5]};
+}
+
+}  // namespace
+
+TEST(works_over_rows_compile) {
+  if (!cuda::nvrtc_missing().empty()) {
+    std::cout << "not tested: " << cuda::nvrtc_missing() << "\n";
+    return;
+  }
+  Maker maker(5);
+  Sources sources;
+  for (int i = 0; i < 6; ++i) {
+    const OwnedWork work = maker.rows_work(shape_for(kRowOps[i], i),
+                                           kRowTypes[i % int(std::size(kRowTypes))], kRowOps[i]);
+    const FusedWork view = work.view();
+    const auto l = FusedRowsLaunch::of(view, kProcessors);
+    EXPECT(l.has_value());
+    sources.add(l->source());
+  }
+  const auto done = cuda::compile_source("fused.cu", sources.text, sources.expressions, 90);
+  EXPECT(done.names.size() == sources.expressions.size() && !done.cubin.empty());
+}
+
+// The pointwise steps are held to the CPU's loops, which g++ compiles to the same arithmetic where
+// nothing is transcendental; the step over rows to its kernel by itself.
+TEST(generated_kernels_over_rows_run_on_the_cpu) {
+  if (std::system("g++ --version > /dev/null 2>&1") != 0) {
+    std::cout << "not tested: g++ is not here\n";
+    return;
+  }
+  Maker maker(17);
+  OnCpu kernels;
+  struct Case {
+    OwnedWork whole, alone;
+    std::vector<Tensor> values;
+    size_t before, numbers[2];
+  };
+  std::vector<Case> cases;
+  for (int i = 0; i < 12; ++i) {
+    const RowOp fn = kRowOps[i % 6];
+    Case c{maker.rows_work(shape_for(fn, i), i % 3 ? DType::Float32 : DType::Float64, fn),
+           {},
+           {},
+           0,
+           {}};
+    for (FusedStep& s : c.whole.steps)
+      if (s.kind == Kind::Unary) s.fn = uint16_t(UnaryFn::Neg);
+    c.values = c.whole.inputs;
+    for (const FusedStep& s : c.whole.steps) {
+      if (s.row) c.before = c.values.size();
+      c.values.push_back(c.whole.fresh(s.result));
+      if (!s.row && c.before == 0) run_one(s, c.values, c.values.back());
+    }
+    c.alone = row_alone(c.whole, c.values);
+    c.values[c.before] = c.alone.outputs[0].out;
+    c.numbers[0] = kernels.add(c.alone);
+    c.numbers[1] = kernels.add(c.whole);
+    cases.push_back(std::move(c));
+  }
+  kernels.library = library_on_cpu(kernels.sources, kernels.calls);
+  EXPECT(kernels.library);
+  if (!kernels.library) return;
+  for (const Case& c : cases) {
+    const Tensor sums = kernels.run(c.numbers[0], c.alone);
+    const size_t inputs = c.whole.inputs.size();
+    for (size_t v = c.before + 1; v < c.values.size(); ++v)
+      run_one(c.whole.steps[v - inputs], c.values, c.values[v]);
+    EXPECT(same_bytes(sums, kernels.run(c.numbers[1], c.whole)));
+    for (const FusedOutput& o : c.whole.outputs) {
+      const bool same = same_but_for_kinds_of_nan(o.out, c.values[inputs + o.step]);
+      EXPECT(same);
+      if (!same) std::cerr << "step " << o.step << ": " << c.whole.describe() << "\n";
+    }
+    for (size_t i = 0; sums.defined() ? false : i < 2; ++i) {
+      if (c.whole.row->beside[i].defined())
+        EXPECT(same_but_for_kinds_of_nan(c.whole.row->beside[i], c.alone.row->beside[i]));
+    }
+  }
+}
+
+// FUSED_ROW_WORKS says how many, and FUSED_SEED which.
+TEST(random_works_over_rows_on_a_gpu) {
+  if (cuda::device_count() == 0) {
+    std::cout << "not tested: " << cuda::why_unavailable() << "\n";
+    return;
+  }
+  const auto number = [](const char* name, int otherwise) {
+    const char* text = std::getenv(name);
+    return text ? std::atoi(text) : otherwise;
+  };
+  Maker maker(unsigned(number("FUSED_SEED", 21)));
+  constexpr int64_t widths[] = {768, 64, 1024, 7, 300, 513, 2048, 4096, 1030, 520};
+  for (int i = 0; i < number("FUSED_ROW_WORKS", 40); ++i) {
+    const RowOp fn = kRowOps[maker.below(6)];
+    const int64_t rows = maker.chance(0.3) ? 4000 : 1 + maker.below(200);
+    const Dims sizes{rows, widths[maker.below(int(std::size(widths)))]};
+    const OwnedWork here = maker.rows_work(sizes, kRowTypes[maker.below(4)], fn);
+    const OwnedWork work = moved(here, Device{DeviceType::CUDA, 0});
+    OwnedWork single = moved(work, work.device);
+    const std::vector<Tensor> want = one_by_one(single);
+    if (!fused_loops(DeviceType::CUDA).run(work.view())) {
+      EXPECT(fn == RowOp::NormBackward);  // some are left to several kernels
+      continue;
+    }
+    const auto check = [&](const Tensor& got, const Tensor& right, const char* what) {
+      const bool same = same_but_for_kinds_of_nan(to(got, Device{}), to(right, Device{}));
+      EXPECT(same);
+      if (!same) std::cerr << what << " of " << sizes << ": " << work.describe() << "\n";
+    };
+    for (const FusedOutput& o : work.outputs) check(o.out, want[o.step], "a result");
+    for (size_t b = 0; b < 2; ++b) {
+      if (work.row->beside[b].defined() && !(b == 0 && fn == RowOp::Norm && !work.row->centred))
+        check(work.row->beside[b], single.row->beside[b], "what is beside it");
+    }
+  }
+}

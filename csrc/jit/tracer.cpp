@@ -112,6 +112,7 @@ void Tracer::know(const Tensor& t, Place place) {
 uint32_t Tracer::define(const Tensor& t, bool varies) {
   const uint32_t value = graph_.num_values++;
   varies_.push_back(varies);
+  sizes_.push_back(t.defined() ? t.sizes() : Dims());
   if (t.defined()) know(t, {Place::Kind::Value, value});
   return value;
 }
@@ -144,8 +145,19 @@ uint32_t Tracer::emit(std::string_view op, std::vector<Argument> args, const Ten
   i.args = std::move(args);
   const uint32_t value = define(result, varies(i));
   i.results.emplace_back(value);
-  graph_.body.push_back(std::move(i));
+  add(std::move(i), source_here());
   return value;
+}
+
+void Tracer::add(Instruction instruction, SourcePoint at) {
+  graph_.body.push_back(std::move(instruction));
+  lines_.push_back(at);
+}
+
+std::optional<uint32_t> Tracer::value_of(const Tensor& t) const {
+  const auto found = places_.find(t.impl());
+  if (found == places_.end() || found->second.kind != Place::Kind::Value) return std::nullopt;
+  return found->second.index;
 }
 
 Place Tracer::place_of(const Tensor& t) {
@@ -363,7 +375,7 @@ void Tracer::end_op(const StreamEvent& event) {
     }
     return;
   }
-  graph_.body.push_back(std::move(*pending_));
+  add(std::move(*pending_), event.source);
 }
 
 Structure Tracer::output_structure(const IValue& value) {

@@ -45,6 +45,11 @@ class RUSH_API Tracer final : public StreamListener, public std::enable_shared_f
   CodePointer finish(const std::string& method, const IValue& output);
 
   const std::vector<TraceNote>& warnings() const { return warnings_; }
+  // Of each instruction so far: the line of the program that called the op.
+  const std::vector<SourcePoint>& lines() const { return lines_; }
+  // The number of the value that this tensor is now; none where it is no value of the trace.
+  std::optional<uint32_t> value_of(const Tensor& t) const;
+  const std::vector<Dims>& value_sizes() const { return sizes_; }  // of each value, when it was made
   bool inside_op() const { return ops_ > 0; }
   void value_read(const Tensor& t, const char* as);
   void refuse(std::string why, SourcePoint at);
@@ -73,11 +78,15 @@ class RUSH_API Tracer final : public StreamListener, public std::enable_shared_f
   void begin_op(const StreamEvent& event);
   void end_op(const StreamEvent& event);
 
+  void add(Instruction instruction, SourcePoint at);
+
   Code code_;
   Graph graph_;
+  std::vector<SourcePoint> lines_;
   std::unordered_map<const TensorImpl*, Place> places_;
   std::unordered_map<const Storage*, Geometries> storages_;
   std::vector<Tensor> kept_;
+  std::vector<Dims> sizes_;
   std::vector<bool> varies_;  // of each value: does it depend on more than constants?
   std::vector<TraceNote> warnings_;
   std::optional<TraceNote> refusal_;

@@ -4,6 +4,7 @@ import contextlib
 
 from rushlight._dynamo import config as config
 from rushlight._names.missing import names_missing_from
+from rushlight.compiler._backends import register_backend
 from rushlight.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -102,11 +103,6 @@ def mark_static(t, index=None):
 
 def mark_static_address(t, guard=True):
     """Does nothing."""
-
-
-def register_backend(compiler_fn=None, name=None, tags=()):
-    """Leaves a backend unused; usable as a decorator."""
-    return (lambda function: function) if compiler_fn is None else compiler_fn
 
 
 # OptimizedModule needs nn, which is loaded late.

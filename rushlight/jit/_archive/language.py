@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import FunctionType
 from typing import Any
 
 from rushlight import _C
@@ -22,6 +23,12 @@ _DTYPES = (
     "qint8 quint8 qint32 bfloat16"
 ).split()
 _FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+
+_METHODS = frozenset(
+    """append extend insert pop remove clear copy reverse sort index count keys values items get
+    update setdefault join split strip lstrip rstrip upper lower replace startswith endswith find
+    splitlines isdigit isalpha title capitalize""".split()
+)
 
 
 def _setting(kind, v):
@@ -54,6 +61,11 @@ class Operator(Written):
         special = _SPECIAL.get(self.name)
         if special is not None:
             return special(c, *args, **kwargs)
+        if args and self.name in _METHODS:
+            kind = type_of(args[0])
+            if kind is not None and kind.kind in ("str", "List", "Dict"):
+                owner = args[0] if args[0].type is not None else c.as_val(args[0])
+                return c.call_method(owner, self.name, list(args[1:]), kwargs)
         if not any(map(_has_tensor, (*args, *kwargs.values()))):
             found = _plain(c, self.name, args, kwargs)
             if found is not None:
@@ -64,7 +76,10 @@ class Operator(Written):
 def _op(c, name, args, kwargs):
     rows = overloads(name) if name.isidentifier() else []
     if not rows:
-        refuse(f"the operator torch.{name} is not known here")
+        function = _function(name)
+        if function is None:
+            refuse(f"the operator torch.{name} is not known here")
+        return c.program.call_function(c, function, args, kwargs)
     reasons = []
     for row in rows:
         specs = row[6]
@@ -96,6 +111,14 @@ def _op(c, name, args, kwargs):
     refuse(f"torch.{name}: {reasons[0]}")
 
 
+def _function(name):
+    """A function of nn.functional, whose source is compiled in, or None."""
+    from rushlight.nn import functional
+
+    found = getattr(functional, name, None)
+    return found if isinstance(found, FunctionType) else None
+
+
 def _plain(c, name, args, kwargs):
     """Numbers, text, lists and dicts; None where it is none of these."""
     functions = {
@@ -111,12 +134,6 @@ def _plain(c, name, args, kwargs):
             return handler(c, *args)
     if name in ("min", "max"):
         return builtin.find(min if name == "min" else max)(c, *args)
-    first = c.opened(args[0])
-    kind = type_of(first)
-    if kind is not None and kind.kind in ("str", "List", "Dict"):
-        owner = first if first.type is not None else c.as_val(first)
-        return c.call_method(owner, {"_set_item": "__setitem__"}.get(name, name), list(args[1:]),
-                             kwargs)  # fmt: skip
     return None
 
 

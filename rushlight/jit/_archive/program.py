@@ -124,14 +124,23 @@ def _compiled(module, rows, aliases, code, constants):
     return (program.code() if program.functions else None), problems, program
 
 
-class _WeightsOnly(RecursiveScriptModule):
-    """An archive's module whose forward is not known: calls of it say why."""
+class _ArchiveModule(RecursiveScriptModule):
+    """The module of an archive. Methods that are not known say why when they are asked for."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(self.original_name, "forward", self._problems)
+    _problems: dict[str, str] = {}  # noqa: RUF012 -- each object has its own
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if "forward" not in self._code.inputs:
+            _refuse(self.original_name, "forward", self._problems)
+        return super().forward(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._problems:
+            _refuse(self.original_name, name, self._problems)
+        return super().__getattr__(name)
 
 
-def _refuse(name, method, problems):
+def _refuse(name, method, problems) -> NoReturn:
     why = problems.get(method, "the archive has no such method")
     raise NotImplementedError(
         f"{name}.{method}: the weights of this TorchScript archive are here (state_dict()), its "
@@ -159,8 +168,7 @@ def load_archive(source: Any, map_location: Any, extra_files: dict[str, Any] | N
     title = root._get_name()
     if compiled is None:
         compiled = program.code()
-    cls = RecursiveScriptModule if "forward" not in problems else _WeightsOnly
-    made = cls(compiled, [row[1] for row in program.rows], title, names)
+    made = _ArchiveModule(compiled, [row[1] for row in program.rows], title, names)
     object.__setattr__(made, "_problems", problems)
     for name, part in root.named_modules():
         made.get_submodule(name).training = part.training

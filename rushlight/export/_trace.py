@@ -21,7 +21,7 @@ from rushlight.export._errors import ConstraintViolationError, UserError
 from rushlight.export._guards import Guards
 from rushlight.export._inputs import Packing
 from rushlight.export._roots import Root, Roots
-from rushlight.export._symbols import Book, watched
+from rushlight.export._symbols import Book, is_float, watched
 from rushlight.export._unify import Mismatch, Numbers, Writer
 from rushlight.export.dynamic_shapes import MOST
 from rushlight.jit._program import Code
@@ -55,8 +55,12 @@ class Trace:
                 f"export: {what} (at {file}:{line}), so the program would depend on values; use "
                 "where() instead of a branch, or jit.script for a module that branches by values"
             )
+        self.leaves = _flat(output)
+        leaves = [x for x in self.leaves if isinstance(x, Tensor)]
+        if not leaves:
+            raise UserError("export: the module returns no tensor")
         self.output = Packing(output, "the output")
-        leaves = [x for x in _flat(output) if isinstance(x, Tensor)]
+        self.output.fixed = [_plain(x) for x in self.output.fixed]
         capsule = _C._jit_finish(tracer, "forward", tuple(leaves))
         self.code = Code(capsule)
         self.sizes = _C._jit_value_sizes(tracer)
@@ -76,6 +80,13 @@ def _all_ops(body):
     from rushlight.export._unify import statements_of
 
     return (s for s in statements_of(body) if "op" in s)
+
+
+def _plain(x):
+    """A number without its expression."""
+    if isinstance(x, int) and not isinstance(x, bool):
+        return int(x)
+    return float(x) if isinstance(x, float) else x
 
 
 def _flat(value):
@@ -248,6 +259,10 @@ class Exporting:
         for guard in kept:
             writer.need(guard.left)
             writer.need(guard.right)
+        for i, leaf in enumerate(self.base.leaves):
+            expr = None if isinstance(leaf, Tensor) else self._followed_output(i, numbers, traces)
+            if expr is not None:
+                writer.need(expr)
         guards.check_inputs(writer)
         writer.read_sizes(range(self.base.num_inputs))
         due = sorted(kept, key=guards.known_after)
@@ -263,20 +278,53 @@ class Exporting:
             {**f, "locals": writer.locals, "body": body} if f is self.base.function else f
             for f in program["functions"]
         ]
-        self._pack_output(program)
+        self._write_output(program["functions"][-1], writer, traces)
         state = [row[1] for row in self.rows]
         return Code(_C._jit_script(json.dumps(program), state, self.base.code.constants))
 
-    def _pack_output(self, program):
-        """One tensor is returned as it is, others as a tuple."""
-        function = program["functions"][-1]
-        if len(self.base.output.tensors) != 1:
-            return
-        body, locals = function["body"], function["locals"]
+    def _write_output(self, function, writer, traces):
+        """Tensors, and numbers that follow sizes, in order: one as it is, several as a tuple."""
+        body = function["body"]
         made = next(s for s in reversed(body) if "make" in s)
-        body[body.index(made):] = [{"return": made["make"][0]}]
-        function["returns"] = "Tensor"
-        del locals
+        del body[body.index(made) :]
+        tensors = iter(made["make"])
+        operands, kinds, places = [], [], []
+        for i, leaf in enumerate(self.base.leaves):
+            if isinstance(leaf, Tensor):
+                operand, kind = next(tensors), "Tensor"
+            else:
+                expr = self._followed_output(i, writer.numbers, traces)
+                if expr is None:
+                    continue
+                operand, kind = writer.operand(expr), "float" if is_float(expr) else "int"
+            operands.append(operand)
+            kinds.append(kind)
+            places.append(i)
+        self.base.output.tensors = places
+        for i in places:
+            self.base.output.fixed[i] = None
+        if len(operands) > 1:
+            to = writer.local(f"Tuple[{', '.join(kinds)}]")
+            body.append({"make": operands, "to": to})
+            operands = [to]
+            kinds = [writer.locals[to]]
+        body.append({"return": operands[0]})
+        function["returns"] = kinds[0]
+
+    def _followed_output(self, i, numbers, traces):
+        """The expression of a number among the outputs; None where it is always the same."""
+        if any(len(t.leaves) != len(self.base.leaves) for t in traces):
+            raise Mismatch(len(self.base.lines), 1)
+        values = tuple(t.leaves[i] for t in traces)
+        if all(v == values[0] for v in values):
+            return None
+        plain = {int} if isinstance(values[0], int) else {float}
+        expr = None
+        if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+            expr = numbers.find(tuple(next(iter(plain))(v) for v in values))
+        if expr is None:
+            raise Mismatch(len(self.base.lines), 1, values)
+        return expr
 
     def _compare(self, code, values):
         """Runs program and module with the same inputs."""
@@ -290,11 +338,15 @@ class Exporting:
             undone.now()
             state = [row[1] for row in self.rows]
             found = code.run("forward", state, [t.detach().clone() for t in tensors], {})
+            right_leaves = _flat(expected)
             pairs = zip(
-                [x for x in _flat(expected) if isinstance(x, Tensor)], _flat(found), strict=True
+                [right_leaves[i] for i in self.base.output.tensors], _flat(found), strict=True
             )
             for i, (right, made) in enumerate(pairs):
-                how = _difference(right, made, 1e-5)
+                if isinstance(right, Tensor):
+                    how = _difference(right, made, 1e-5)
+                else:
+                    how = None if right == made else f"{made} instead of {right}"
                 if how:
                     where = self.roots.shown(values) or "the example inputs"
                     raise ConstraintViolationError(

@@ -10,7 +10,7 @@ from rushlight import _C
 from rushlight.jit._archive.types import named_tuple_class
 from rushlight.jit._script import builtin
 from rushlight.jit._script import types as t
-from rushlight.jit._script.calls import overloads
+from rushlight.jit._script.calls import NoFit, overloads
 from rushlight.jit._script.errors import Refusal, refuse
 from rushlight.jit._script.expr import Written
 from rushlight.jit._script.values import NONE, Val, pack, static, type_of
@@ -78,37 +78,51 @@ def _op(c, name, args, kwargs):
     if not rows:
         function = _function(name)
         if function is None:
-            refuse(f"the operator torch.{name} is not known here")
+            return unknown(c, f"torch.{name}")
         return c.program.call_function(c, function, args, kwargs)
-    reasons = []
-    for row in rows:
-        specs = row[6]
-        given, named = [], dict(kwargs)
-        for v, spec in zip(args, specs, strict=False):
-            v = _setting(spec[1], v) if spec[1] in ("DType", "MemoryFormat", "Layout") else v
-            if spec[3]:  # by name only
-                named[spec[0]] = v
-            else:
-                given.append(v)
-        if len(args) > len(specs):
-            reasons.append(f"it takes {len(specs)} arguments")
-            continue
-        kinds = {s[0]: s[1] for s in specs}
-        for key, v in list(named.items()):
-            if kinds.get(key) in ("DType", "MemoryFormat", "Layout"):
-                named[key] = _setting(kinds[key], v)
-            elif key in ("layout", "pin_memory", "non_blocking", "implicit") and (
-                key not in kinds and (v.is_none() or v.known)
-            ):
-                del named[key]
-        mark, out = len(c.locals), list(c.out)
-        try:
-            return c.call_op(name, [row], given, named)
-        except Refusal as why:
-            del c.locals[mark:]
-            c.out[:] = out
-            reasons.append(str(why))
-    refuse(f"torch.{name}: {reasons[0]}")
+    reasons: list[str] = []
+    forms = [form for row in rows if (form := _form(row, args, kwargs, reasons)) is not None]
+    for loose in (False, True):
+        for row, given, named in forms:
+            mark, out = len(c.locals), list(c.out)
+            try:
+                bound = c.bound(row, given, named, False, loose)
+            except (NoFit, Refusal) as why:
+                del c.locals[mark:]
+                c.out[:] = out
+                reasons.append(str(why))
+                continue
+            return c.called_op(name, row, bound)
+    refuse(f"torch.{name}: {reasons[-1] if reasons else 'no form of it fits'}")
+
+
+def _form(row, args, kwargs, reasons):
+    """(row, arguments by position, by name) for one overload; None where there are too many."""
+    specs = row[6]
+    if len(args) > len(specs):
+        reasons.append(f"it takes {len(specs)} arguments")
+        return None
+    given, named, kinds = [], dict(kwargs), {s[0]: s[1] for s in specs}
+    for v, spec in zip(args, specs, strict=False):
+        v = _setting(spec[1], v) if spec[1] in ("DType", "MemoryFormat", "Layout") else v
+        if spec[3]:  # by name only
+            named[spec[0]] = v
+        else:
+            given.append(v)
+    for key, v in list(named.items()):
+        if kinds.get(key) in ("DType", "MemoryFormat", "Layout"):
+            named[key] = _setting(kinds[key], v)
+        elif key in ("layout", "pin_memory", "non_blocking") and key not in kinds and v.known:
+            del named[key]
+    return row, given, named
+
+
+def unknown(c: Any, name: str) -> Val:
+    """An operator that is not known raises where the program reaches it."""
+    text = f"the operator {name} is not known here"
+    raised = {"raise": "NotImplementedError", "message": {"is": text}}
+    c.emit(**{"if": {"is": True}, "then": [raised], "else": []})
+    return c.builtin("tensor", static(0), NONE, NONE, static(False))
 
 
 def _function(name):
@@ -238,6 +252,58 @@ def _list(c, v):
         c.builtin("copy", v))  # fmt: skip
 
 
+def _functional(name):
+    """A function of nn.functional in the place of an operator."""
+
+    def call(c, *args, **kwargs):
+        return c.program.call_function(c, _function(name), list(args), kwargs)
+
+    return call
+
+
+def _reduction(v):
+    return static(("none", "mean", "sum")[v.obj]) if v.known else v
+
+
+def _cross_entropy(c, x, target, weight=NONE, reduction=None, ignore_index=None, smoothing=None):
+    named = {"weight": weight, "ignore_index": ignore_index, "label_smoothing": smoothing}
+    named["reduction"] = None if reduction is None else _reduction(reduction)
+    return _functional("cross_entropy")(c, x, target,
+                                        **{k: v for k, v in named.items() if v is not None})  # fmt: skip
+
+
+def _nll_loss(c, x, target, weight=NONE, reduction=None, ignore_index=None):
+    named = {"weight": weight, "ignore_index": ignore_index}
+    named["reduction"] = None if reduction is None else _reduction(reduction)
+    return _functional("nll_loss")(c, x, target,
+                                   **{k: v for k, v in named.items() if v is not None})  # fmt: skip
+
+
+def _loss(name):
+    def call(c, x, target, reduction=None):
+        named = {} if reduction is None else {"reduction": _reduction(reduction)}
+        return _functional(name)(c, x, target, **named)
+
+    return call
+
+
+def _upsample(mode, has_corners):
+    def call(c, x, size, *rest):
+        corners, scales = (rest[0], rest[1:]) if has_corners else (NONE, rest)
+        named = {"mode": static(mode), "align_corners": corners}
+        scale = scales[0] if scales else NONE
+        named["size" if scale.is_none() or not size.is_none() else "scale_factor"] = (
+            scale if size.is_none() else size
+        )
+        return _functional("interpolate")(c, x, **named)
+
+    return call
+
+
+def _derive_index(c, index, start, step):
+    return c.binary("Add", start, c.binary("Mult", index, step))
+
+
 def _einsum(c, text, tensors, path=NONE):
     return c.op("einsum", text, tensors)
 
@@ -248,7 +314,17 @@ _SPECIAL: dict[str, Any] = {
     "list": _list, "zeros_like": _zeros_like("zeros_like"), "ones_like": _zeros_like("ones_like"),
     "empty_like": _zeros_like("empty_like"), "rand_like": _zeros_like("rand_like"),
     "randn_like": _zeros_like("randn_like"), "lift_fresh": _copy, "alias": _copy,
-    "expand_as": _expand_as, "einsum": _einsum,
+    "expand_as": _expand_as, "einsum": _einsum, "__derive_index": _derive_index,
+    "__range_length": lambda c, a, b, step: c.builtin("range_length", a, b, step),
+    "cross_entropy_loss": _cross_entropy, "nll_loss": _nll_loss, "nll_loss_nd": _nll_loss,
+    "mse_loss": _loss("mse_loss"), "l1_loss": _loss("l1_loss"),
+    "upsample_nearest1d": _upsample("nearest", False),
+    "upsample_nearest2d": _upsample("nearest", False),
+    "upsample_nearest3d": _upsample("nearest", False),
+    "upsample_linear1d": _upsample("linear", True),
+    "upsample_bilinear2d": _upsample("bilinear", True),
+    "upsample_bicubic2d": _upsample("bicubic", True),
+    "upsample_trilinear3d": _upsample("trilinear", True),
     "detach": lambda c, v: c.op("detach", v),
     "NumToTensor": lambda c, v: v,
     "ScalarImplicit": lambda c, v: c.builtin("number_tensor", v),
@@ -273,6 +349,11 @@ _PRIM: dict[str, Any] = {
     "is_cuda": lambda c, v: c.builtin("is_cuda", v),
     "is_cpu": lambda c, v: c.builtin("is_cpu", v),
     "is_meta": lambda c, v: c.builtin("is_meta", v),
+    "is_nested": lambda c, v: static(False),
+    "is_sparse": lambda c, v: static(False),
+    "is_quantized": lambda c, v: static(False),
+    "is_mkldnn": lambda c, v: static(False),
+    "is_xpu": lambda c, v: static(False),
     "min": lambda c, *args: builtin.find(min)(c, *args),
     "max": lambda c, *args: builtin.find(max)(c, *args),
     "abs": lambda c, v: builtin.find(abs)(c, v),
@@ -297,10 +378,7 @@ class _Table:
 
 
 def _unknown(name):
-    def call(c, *args, **kwargs):
-        refuse(f"the operator {name} is not known here")
-
-    return call
+    return lambda c, *args, **kwargs: unknown(c, name)
 
 
 class _Torch:
@@ -330,7 +408,7 @@ class _Users:
         def call(c, *args, **kwargs):
             rows = overloads(full)
             if not rows:
-                refuse(f"the operator {full} is not known here; load its library first")
+                return unknown(c, full)
             return c.call_op(full, rows, list(args), kwargs)
 
         return Written(call)
@@ -355,7 +433,10 @@ class _Names:
         if named_tuple_class(full, code) is not None:
             return Written(lambda c, *args: self._program.make_tuple(c, full, args))
         program = self._program
-        return Written(lambda c, *args, **kwargs: program.call_archived(c, found, args, kwargs))
+        ours = _function(name) if "torch.nn.functional" in self._path else None
+        return Written(
+            lambda c, *args, **kwargs: program.call_archived(c, found, args, kwargs, ours)
+        )
 
 
 class _Constants:

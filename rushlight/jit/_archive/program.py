@@ -28,8 +28,20 @@ class ArchiveProgram(Program):
         super().__init__(root, rows, aliases)
         self.code_of = code
 
-    def call_archived(self, caller, function, args, kwargs):
-        """Calls a function of the archive with values."""
+    def call_archived(self, caller, function, args, kwargs, ours=None):
+        """Calls a function of the archive with values; where it cannot be compiled and is one of
+        nn.functional, `ours`, the one of that name here."""
+        if ours is None:
+            return self._call_archived(caller, function, args, kwargs)
+        mark, out, under_way = len(caller.locals), list(caller.out), list(self.under_way)
+        try:
+            return self._call_archived(caller, function, args, kwargs)
+        except (Refusal, ScriptError):
+            del caller.locals[mark:]
+            caller.out[:], self.under_way[:] = out, under_way
+            return self.call_function(caller, ours, list(args), kwargs)
+
+    def _call_archived(self, caller, function, args, kwargs):
         if isinstance(function, Exception):
             refuse(str(function))
         given = self.arguments(function, list(args), kwargs)
@@ -69,6 +81,10 @@ class ArchiveProgram(Program):
             return pack([self.tensor(v) for v in value], "list")
         if cls is not None and name in cls.constants:
             return static(cls.constants[name])
+        # What PyTorch's own modules never write to decides which of their branches there are.
+        settled = module._qualified.startswith("__torch__.torch.nn.") and name in module.__dict__
+        if settled and name != "training" and name not in cls.assigned:
+            return static(value)
         return super().module_attribute(module, name)
 
     def call_module(self, caller, module, method, args, kwargs):

@@ -19,7 +19,7 @@ _NODES = (
     ast.For, ast.While, ast.Pass, ast.Raise, ast.Name, ast.Load, ast.Store, ast.Attribute, ast.Call,
     ast.keyword, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Subscript, ast.Slice, ast.UnaryOp,
     ast.USub, ast.Not, ast.BinOp, ast.operator, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop,
-    ast.Break, ast.Continue, ast.With, ast.withitem, ast.IfExp, ast.UAdd, ast.Invert,
+    ast.AnnAssign, ast.Break, ast.Continue, ast.With, ast.withitem, ast.IfExp, ast.UAdd, ast.Invert,
 )  # fmt: skip
 _BINARY = {
     "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div, "floordiv": ast.FloorDiv,
@@ -78,7 +78,10 @@ class _Rewrite(ast.NodeTransformer):
             if name in _BINARY:
                 made = ast.BinOp(a, _BINARY[name](), b)
             elif name in _COMPARED:
-                made = ast.Compare(a, [_COMPARED[name]()], [b])
+                same = {"__is__": ast.Eq, "__isnot__": ast.NotEq}
+                by_value = isinstance(b, ast.Constant) and isinstance(b.value, bool)
+                how = same[name]() if by_value and name in same else _COMPARED[name]()
+                made = ast.Compare(a, [how], [b])
             elif name == "__contains__":
                 made = ast.Compare(b, [ast.In()], [a])
         elif len(node.args) == 1 and name in ("__not__", "neg"):
@@ -96,6 +99,18 @@ class _Rewrite(ast.NodeTransformer):
             kind = kind if kind.isidentifier() else "RuntimeError"
             error = ast.Call(ast.Name(kind, ast.Load()), call.args[:1], [])
             return ast.copy_location(ast.Raise(ast.copy_location(error, node), None), node)
+        return node
+
+    def visit_AnnAssign(self, node):
+        """The annotation is read by the compiler as a type, not evaluated. One of an int may be
+        that of a dtype, which the value tells."""
+        if node.value is not None and ast.unparse(node.annotation) in ("int", "Optional[int]"):
+            plain = ast.Assign([node.target], self.visit(node.value))
+            return ast.copy_location(plain, node)
+        kind: Any = ast.Constant(TypeName(node.annotation, self.scope))  # type: ignore[arg-type]
+        node.annotation = ast.copy_location(kind, node)
+        if node.value is not None:
+            node.value = self.visit(node.value)
         return node
 
     def visit_If(self, node):
@@ -164,6 +179,7 @@ class Class:
         self.constants: dict[str, Any] = {}
         self.names: dict[str, list[str]] = {"__parameters__": [], "__buffers__": []}
         self.methods: dict[str, Function] = {}
+        self.assigned: set[str] = set()  # attributes that a method writes to
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 self._method(node, file, scope)
@@ -175,6 +191,10 @@ class Class:
                 refuse(f"the class {tree.name} has {type(node).__name__}")
 
     def _method(self, node, file, scope):
+        self.assigned |= {
+            n.attr for n in ast.walk(node)
+            if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+        }  # fmt: skip
         try:
             self.methods[node.name] = Function(node, file, scope)
         except Exception as error:  # told of when it is called

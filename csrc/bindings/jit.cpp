@@ -149,6 +149,22 @@ PyObject* value_sizes(PyObject*, PyObject* tracer) {
   });
 }
 
+// _jit_call(step, tensors): 0: a call of a program begins, with its inputs (False: it is not to be
+// recorded); 1: it has ended, with its outputs; 2: it failed.
+PyObject* traced_call(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    int step;
+    PyObject* list;
+    if (!PyArg_ParseTuple(args, "iO!", &step, &PyList_Type, &list)) return nullptr;
+    jit::Tracer* tracer = jit::tracer_of_this_thread();
+    if (!tracer) return Py_NewRef(Py_False);
+    const std::vector<Tensor> tensors = tensors_in("trace", list);
+    if (step == 0) return PyBool_FromLong(tracer->begin_call(tensors));
+    step == 1 ? tracer->end_call(tensors) : tracer->drop_call();
+    return Py_NewRef(Py_True);
+  });
+}
+
 // _jit_may_follow(code, method, size)
 PyObject* may_follow(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -382,6 +398,7 @@ PyMethodDef functions[] = {
     {"_jit_finish", finish, METH_VARARGS, nullptr},
     {"_jit_watch", watch, METH_VARARGS, nullptr},
     {"_jit_warnings", trace_warnings, METH_O, nullptr},
+    {"_jit_call", traced_call, METH_VARARGS, nullptr},
     {"_jit_lines", trace_lines, METH_O, nullptr},
     {"_jit_value_of", value_of, METH_VARARGS, nullptr},
     {"_jit_value_sizes", value_sizes, METH_O, nullptr},

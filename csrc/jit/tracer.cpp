@@ -33,6 +33,7 @@ bool same_geometry(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 bool is_tracing() { return tracer_here() != nullptr; }
+Tracer* tracer_of_this_thread() { return tracer_here(); }
 
 void check_not_tracing(const char* function, const char* why) {
   // What an op does inside, a custom one among them, is the op's business.
@@ -376,6 +377,38 @@ void Tracer::end_op(const StreamEvent& event) {
     return;
   }
   add(std::move(*pending_), event.source);
+}
+
+bool Tracer::begin_call(std::span<const Tensor> inputs) {
+  if (ops_ > 0 || nodes_ > 0 || !running_) return false;
+  Instruction i;
+  i.op = find_entry(kCallOp, "", Form::Functional);
+  internal_assert(i.op && i.op->args.size() == 1, "an op that stands for calls is there");
+  Places places;
+  for (const Tensor& t : inputs) places.emplace_back(place_of(t));
+  i.args.emplace_back(std::move(places));
+  StreamEvent event{};
+  event.modes = t_modes;
+  i.modes = modes_of(event);
+  call_ = std::move(i);
+  ++ops_;
+  return true;
+}
+
+void Tracer::end_call(std::span<const Tensor> outputs) {
+  internal_assert(call_.has_value() && ops_ > 0, "a call ends once");
+  --ops_;
+  std::vector<uint32_t> values;
+  for (const Tensor& t : outputs) values.push_back(define(t, true));
+  call_->results.emplace_back(std::move(values));
+  add(std::move(*call_), source_here());
+  call_.reset();
+}
+
+void Tracer::drop_call() {
+  if (!call_) return;
+  --ops_;
+  call_.reset();
 }
 
 Structure Tracer::output_structure(const IValue& value) {

@@ -7,21 +7,21 @@ from typing import Any
 
 from rushlight._C import Tensor
 from rushlight.export.dynamic_shapes import MOST, Dim
+from rushlight.fx import Interpreter
 from rushlight.nn import Module
-from rushlight.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["decomposed"]
 
 
-class _Replacing(TorchDispatchMode):
+class _Replacing(Interpreter):
     """Calls a function in place of an operator."""
 
-    def __init__(self, table):
-        super().__init__()
+    def __init__(self, module, table):
+        super().__init__(module)
         self.table = table
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return self.table.get(func, func)(*args, **(kwargs or {}))
+    def call_function(self, target, args, kwargs):
+        return self.table.get(target, target)(*args, **kwargs)
 
 
 class _Again(Module):
@@ -29,9 +29,7 @@ class _Again(Module):
 
     def __init__(self, ep, table):
         super().__init__()
-        from rushlight.fx import Interpreter
-
-        self.table, self.names = table, [row[0] for row in ep._code.state]
+        self.table = table
         self.graph_module = [ep.graph_module]  # in a list: it is no part
         self.signature, self.constants = ep.graph_signature, ep.constants
         for (name, is_parameter, _, persistent), tensor in zip(
@@ -47,15 +45,13 @@ class _Again(Module):
                 part.register_parameter(last, tensor)
             else:
                 part.register_buffer(last, tensor, persistent)
-        self.interpreter = Interpreter
 
     def forward(self, *tensors: Tensor) -> Any:
         state = dict(self.named_parameters())
         state.update(self.named_buffers())
         state.update(self.constants)
         given = [state[s.target] for s in self.signature.input_specs if s.target is not None]
-        with _Replacing(self.table):
-            return self.interpreter(self.graph_module[0]).run(*given, *tensors)
+        return _Replacing(self.graph_module[0], self.table).run(*given, *tensors)
 
 
 def decomposed(ep: Any, table: dict[Any, Callable[..., Any]]) -> Any:

@@ -54,6 +54,8 @@ def _written_arguments(s):
     name, args = s["op"], list(s["args"])
     if s.get("form") == "out":
         return {len(args) - 1}
+    if name == "_batch_norm_counted":
+        return {i for i, a in enumerate(args) if a.startswith("running_") or a == "batches"}
     if name.rpartition("::")[2] in _BATCH_NORMS:
         training = s["args"].get("training", s["args"].get("use_input_stats", {"is": False}))
         if training == {"is": False}:
@@ -136,7 +138,12 @@ class _Builder:
         namespace, _, name = s["op"].rpartition("::")
         target = getattr(getattr(ops, namespace or "aten"), name)
         kwargs = {key: self._operand(o) for key, o in s["args"].items()}
-        node = self.graph.call_function(target, (), kwargs)
+        args = []
+        for key in _positional(s):
+            if key not in kwargs:
+                break
+            args.append(kwargs.pop(key))
+        node = self.graph.call_function(target, tuple(args), kwargs)
         if modes:
             node.meta["modes"] = modes
         if len(s["to"]) == 1:
@@ -163,6 +170,15 @@ class _Builder:
         outputs = found if isinstance(found, tuple) else (found,)
         self.graph.output(outputs)
         self.names["outputs"] = [getattr(node, "name", str(node)) for node in outputs]
+
+
+def _positional(s):
+    """The names of an operator's parameters that may be given by position, in order."""
+    for overload, _, _, _, _, _, specs, *_ in _C._jit_overloads(s["op"]):
+        names = [spec[0] for spec in specs]
+        if overload == s.get("overload", "") and set(s["args"]) <= set(names):
+            return [spec[0] for spec in specs if not spec[3]]
+    return []
 
 
 def _value(inner):

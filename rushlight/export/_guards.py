@@ -43,6 +43,14 @@ class Guards:
 
     # Before the program is made -------------------------------------------------------------------
 
+    def narrow(self, guards: list[Guard]) -> None:
+        """Before other sizes are tried: ranges of hints shrink to where Python goes the same way;
+        raises for a Dim whose range has to."""
+        for guard in guards:
+            concerned = self._roots_of(guard)
+            if concerned is not None and len(concerned) == 1:
+                self._narrow(guard, concerned[0])
+
     def checked(self, guards: list[Guard], numbers: Any) -> list[Guard]:
         """Those that the program must check when it runs. Raises where a range cannot hold."""
         kept, seen = [], set()

@@ -65,7 +65,7 @@ class Packing:
     def unpack(self, value: Any) -> list[Tensor]:
         """The tensors of a value that is packed like this one; raises where it is not."""
         leaves, spec = tree_flatten(value)
-        if spec != self.spec:
+        if not _same(spec, self.spec):
             raise ValueError(
                 "the program was exported with inputs that were packed like this: "
                 f"{_shown(self.spec)}; now they are packed like this: {_shown(spec)}"
@@ -85,6 +85,20 @@ class Packing:
 
     def _places(self):
         return set(self.tensors)
+
+
+def _same(a, b):
+    """Packed alike; named tuples go by their name and fields, since files know no more of them."""
+    if a.is_leaf() or b.is_leaf():
+        return a.is_leaf() and b.is_leaf()
+    named = [getattr(s.type, "_fields", None) for s in (a, b)]
+    if named[0] is not None or named[1] is not None:
+        alike = named[0] == named[1] and a.type.__name__ == b.type.__name__
+    else:
+        alike = a.type is b.type and a.context == b.context
+    return alike and len(a.children_specs) == len(b.children_specs) and all(
+        map(_same, a.children_specs, b.children_specs)
+    )  # fmt: skip
 
 
 def _is_setting(x):

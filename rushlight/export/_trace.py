@@ -51,6 +51,8 @@ class Trace:
                 _C._jit_watch(tracer, False)
         for text, file, line in _C._jit_warnings(tracer):
             what = text.removeprefix("trace: ").partition(";")[0]
+            if "its length" in what or "as many items" in what:
+                continue  # a size; the traces at other sizes tell what became of it
             raise UserError(
                 f"export: {what} (at {file}:{line}), so the program would depend on values; use "
                 "where() instead of a branch, or jit.script for a module that branches by values"
@@ -171,6 +173,8 @@ class Exporting:
             code = self._written([self.base])
             self._compare(code, {})
             return code
+        Guards(self.roots).narrow(self.base.book.guards)
+        self._fix_unchangeable()
         points = self.points()
         traces = [self.base]
         for values in points[:2]:

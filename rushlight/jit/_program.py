@@ -65,6 +65,13 @@ class Code:
     def run(self, method, state, args, kwargs, attributes=None):
         """Runs a method. In `state`, a list, what the program replaced is new afterwards."""
         inputs = self.ordered(method, args, kwargs)
+        if self.defaults and _C._jit_is_tracing():
+            from rushlight.jit._calls import call_traced
+
+            def run():
+                return _C._jit_run(self.capsule, method, state, attributes, tuple(inputs))
+
+            return call_traced(self, method, state, inputs, attributes, run)
         return _C._jit_run(self.capsule, method, state, attributes, tuple(inputs))
 
     def text(self, method="forward"):
@@ -218,6 +225,8 @@ class ScriptFunction:
 
     def __init__(self, code: Code, name: str, source: Any = None) -> None:
         self._code = code
+        # Of scripted modules that a trace calls: what they keep from call to call.
+        self._attributes = _C._jit_attributes(code.capsule) if code.attributes else None
         self.__name__ = self.name = name
         if source is not None:
             functools.update_wrapper(self, source)
@@ -225,7 +234,7 @@ class ScriptFunction:
             self._rushlight_source = source
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._code.run("forward", [], args, kwargs)
+        return self._code.run("forward", [], args, kwargs, self._attributes)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method of a class: the instance is its first argument."""
@@ -240,11 +249,11 @@ class ScriptFunction:
 
     def save(self, f: FileLike | Any, _extra_files: dict[str, Any] | None = None) -> None:
         """Writes the program to a file that jit.load and C++ programs read."""
-        self._code.save([], f, _extra_files)
+        self._code.save([], f, _extra_files, self._attributes)
 
     def save_to_buffer(self, _extra_files: dict[str, Any] | None = None) -> bytes:
         """What save writes, as bytes."""
-        return self._code.save([], None, _extra_files)
+        return self._code.save([], None, _extra_files, self._attributes)
 
 
 def loaded_module(code, state):

@@ -465,6 +465,8 @@ def _unchecked_cast(c, kind, v):
     wanted = kind.obj.type
     if v.type is None or v.type == wanted or v.known:
         return v
+    if wanted == t.INT and "dtype" in str(v.type):  # numbers stand for dtypes there
+        wanted = t.DTYPE
     return c.narrowed(v, wanted)
 
 

@@ -121,7 +121,7 @@ def _methods(module: ArchivedModule) -> dict[str, Any]:
 
 
 def _compiled(module, rows, aliases, code, constants):
-    """(code, what went wrong with each method). Code is None where no method is known."""
+    """(code, what went wrong with each method, the program)."""
     program = ArchiveProgram(module, rows, aliases, code)
     code.scope.update(scope_of(program, constants))
     problems: dict[str, str] = {}
@@ -137,7 +137,12 @@ def _compiled(module, rows, aliases, code, constants):
             del program.functions[before:]
             program.made, program.under_way = made, []
             problems[name] = str(why).removeprefix("script: ") or type(why).__name__
-    return (program.code() if program.functions else None), problems, program
+    try:
+        return program.code(), problems, program
+    except RuntimeError as why:  # the verifier's word is the last
+        program.functions, program.attributes, program.constants = [], [], []
+        problems.update(dict.fromkeys(_methods(module), str(why)))
+        return program.code(), problems, program
 
 
 class _ArchiveModule(RecursiveScriptModule):
@@ -182,8 +187,6 @@ def load_archive(source: Any, map_location: Any, extra_files: dict[str, Any] | N
     )
     names = [(name, part._get_name()) for name, part in root.named_modules() if name]
     title = root._get_name()
-    if compiled is None:
-        compiled = program.code()
     made = _ArchiveModule(compiled, [row[1] for row in program.rows], title, names)
     object.__setattr__(made, "_problems", problems)
     for name, part in root.named_modules():

@@ -100,7 +100,7 @@ def call_traced(code: Any, method: str, state: Any, inputs: Any, attributes: Any
 
 def _renewed(value):
     if isinstance(value, Tensor):
-        return _C.alias(value)
+        return value.view_as(value)  # inside of the call, so the trace does not see it
     if isinstance(value, dict):
         return {k: _renewed(v) for k, v in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -242,7 +242,9 @@ class _Joining:
         for k, f in enumerate(program["functions"]):
             if f["method"] and f["name"] == call.method:
                 found = first + k
-            self.functions.append({**f, "method": False, "body": _renumbered(f["body"], moved)})
+            body = _renumbered(f["body"], moved)
+            name = f["name"] if found != first + k else call.code.title or f["name"]
+            self.functions.append({**f, "name": name, "method": False, "body": body})
         assert found is not None
         for entry in self.functions[found]["inputs"]:
             entry.pop("default", None)

@@ -32,6 +32,7 @@ class Code:
         self.constants = about["constants"]
         self.training, self.by_mode = about["training"], about["by_mode"]
         self.paths = [name.split(".") for name, *_ in self.state]
+        self.title = ""  # the name of the function or module that it was made of
 
     def __copy__(self):
         return self
@@ -130,6 +131,7 @@ class TopLevelTracedModule(TracedModule):
     ) -> None:
         super().__init__(original_name)
         self._code = code
+        code.title = code.title or original_name
         self.training = code.training
         names = dict(names)  # {dotted name of a part: the name of its class}
         # In the order of the module that was traced, shared tensors where their names stood.
@@ -225,6 +227,7 @@ class ScriptFunction:
 
     def __init__(self, code: Code, name: str, source: Any = None) -> None:
         self._code = code
+        code.title = code.title or name
         # Of scripted modules that a trace calls: what they keep from call to call.
         self._attributes = _C._jit_attributes(code.capsule) if code.attributes else None
         self.__name__ = self.name = name
@@ -234,7 +237,14 @@ class ScriptFunction:
             self._rushlight_source = source
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._code.run("forward", [], args, kwargs, self._attributes)
+        try:
+            return self._code.run("forward", [], args, kwargs, self._attributes)
+        except Exception as error:
+            # Programs know the method by this name; whoever calls knows the function's.
+            text = error.args[0] if error.args else None
+            if isinstance(text, str) and text.startswith("forward: "):
+                error.args = (self.name + text.removeprefix("forward"), *error.args[1:])
+            raise
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method of a class: the instance is its first argument."""

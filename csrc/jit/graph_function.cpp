@@ -135,8 +135,7 @@ class Converter {
   Operand operand(const Place& p) const {
     if (p.kind == Place::Kind::Value) return local(places_[p.index]);
     Operand o;
-    o.kind =
-        p.kind == Place::Kind::State ? Operand::Kind::State : Operand::Kind::Constant;
+    o.kind = p.kind == Place::Kind::State ? Operand::Kind::State : Operand::Kind::Constant;
     o.index = p.index;
     return o;
   }
@@ -198,8 +197,7 @@ class Converter {
   void instruction(const Instruction& i) {
     Statement s = statement(Statement::Kind::Op);
     s.op = i.op;
-    for (size_t k = 0; k < i.args.size(); ++k)
-      s.args.push_back(operand(i.args[k], i.op->args[k]));
+    for (size_t k = 0; k < i.args.size(); ++k) s.args.push_back(operand(i.args[k], i.op->args[k]));
     std::vector<std::pair<uint32_t, const std::vector<uint32_t>*>> lists;
     const auto types = result_types(*i.op);
     for (size_t k = 0; k < i.results.size(); ++k) {
@@ -246,8 +244,7 @@ Function function_of(const Graph& graph, const std::string& name) {
 Code with_functions(const Code& code) {
   Code made = code;
   made.methods.clear();
-  for (const Code::Method& m : code.methods)
-    made.functions.push_back(function_of(m.graph, m.name));
+  for (const Code::Method& m : code.methods) made.functions.push_back(function_of(m.graph, m.name));
   return made;
 }
 

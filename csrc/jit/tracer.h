@@ -49,7 +49,9 @@ class RUSH_API Tracer final : public StreamListener, public std::enable_shared_f
   const std::vector<SourcePoint>& lines() const { return lines_; }
   // The number of the value that this tensor is now; none where it is no value of the trace.
   std::optional<uint32_t> value_of(const Tensor& t) const;
-  const std::vector<Dims>& value_sizes() const { return sizes_; }  // of each value, when it was made
+  const std::vector<Dims>& value_sizes() const {
+    return sizes_;
+  }  // of each value, when it was made
   bool inside_op() const { return ops_ > 0; }
   void value_read(const Tensor& t, const char* as);
   void refuse(std::string why, SourcePoint at);

@@ -4,7 +4,6 @@ import contextlib
 
 from rushlight._dynamo import config as config
 from rushlight._names.missing import names_missing_from
-from rushlight.compiler._backends import register_backend
 from rushlight.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -16,6 +15,7 @@ from rushlight.compiler import (
     set_stance,
     substitute_in_graph,
 )
+from rushlight.compiler._backends import register_backend
 
 __all__ = [
     "allow_in_graph",

@@ -107,7 +107,7 @@ class UserBackend:
         return facts, fixed, str(packing.spec), modes, states, kinds
 
     def _entry(self, function, packing, tensors, parts):
-        """(compiled, the tensors before the inputs, how outputs are packed); or why there is none."""
+        """(compiled, the tensors before the inputs, how outputs are packed), or why not."""
         try:
             module, state, output = _captured(function, packing, tensors, parts)
         except _Unseen as why:
@@ -148,7 +148,7 @@ def _modules_of(function):
 
 
 def _captured(function, packing, tensors, parts):
-    """(GraphModule, a function that gives the tensors before the inputs, Packing of the outputs)."""
+    """(GraphModule, what gives the tensors before the inputs, Packing of the outputs)."""
     from rushlight.export._graph import graph_module_of, program_of
     from rushlight.export._inputs import Packing
     from rushlight.jit._program import Code

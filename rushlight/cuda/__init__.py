@@ -47,9 +47,9 @@ from rushlight.cuda.graphs import (
     make_graphed_callables,
 )
 from rushlight.cuda.memory import (
+    CUDAPluggableAllocator,
     caching_allocator_alloc,
     caching_allocator_delete,
-    CUDAPluggableAllocator,
     caching_allocator_enable,
     change_current_allocator,
     empty_cache,
@@ -111,6 +111,7 @@ def _is_compiled():
 
 __all__ = [
     "CUDAGraph",
+    "CUDAPluggableAllocator",
     "DeferredCudaCallError",
     "Event",
     "ExternalStream",
@@ -120,10 +121,9 @@ __all__ = [
     "amp",
     "caching_allocator_alloc",
     "caching_allocator_delete",
-    "CUDAPluggableAllocator",
     "caching_allocator_enable",
-    "change_current_allocator",
     "can_device_access_peer",
+    "change_current_allocator",
     "current_device",
     "current_stream",
     "default_stream",

@@ -27,9 +27,7 @@ def save(
     """Writes an exported program to a file (model.rush). export.load reads it, and so do jit.load
     and C++ programs, which give the tensors among the inputs, in order."""
     if not isinstance(ep, ExportedProgram):
-        raise TypeError(
-            f"export.save: expected what export.export made, got {type(ep).__name__}"
-        )
+        raise TypeError(f"export.save: expected what export.export made, got {type(ep).__name__}")
     from rushlight.serialization import save as save_tensors
 
     files = dict(extra_files or {})
@@ -54,7 +52,7 @@ def load(
     names the file has."""
     from rushlight.jit._files import load as load_program
 
-    found: dict[str, Any] = {name: None for name in (*(extra_files or ()), _ABOUT, _EXAMPLE)}
+    found: dict[str, Any] = dict.fromkeys((*(extra_files or ()), _ABOUT, _EXAMPLE))
     module = load_program(f, _extra_files=found)
     if found[_ABOUT] is None:
         raise RuntimeError(
@@ -86,9 +84,7 @@ def _program_of(module, data, example):
     given = None
     if data["example"] and example is not None:
         given = inputs.pack(_tensors_of(example))
-    ep = ExportedProgram(
-        code, module._state(), str(data["name"]), inputs, output, ranges, given
-    )
+    ep = ExportedProgram(code, module._state(), str(data["name"]), inputs, output, ranges, given)
     ep._places = places
     return ep
 

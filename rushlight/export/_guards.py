@@ -124,7 +124,9 @@ class Guards:
                 bad = n
                 while abs(bad - good) > 1:
                     middle = (bad + good) // 2
-                    good, bad = (middle, bad) if self._holds(guard, root, middle) else (good, middle)
+                    good, bad = (
+                        (middle, bad) if self._holds(guard, root, middle) else (good, middle)
+                    )
                 return good
             good, width = n, width * 2
         return end

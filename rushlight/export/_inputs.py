@@ -43,9 +43,9 @@ class Packing:
         for x in leaves:
             if not isinstance(x, (Tensor, *_PLAIN)) and not _is_setting(x):
                 raise UserError(
-                    f"export: {what} has a {type(x).__name__}, which programs do not know; tensors, "
-                    "numbers, strings, None and containers of these are taken, and dataclasses "
-                    "after export.register_dataclass"
+                    f"export: {what} has a {type(x).__name__}, which programs do not know; "
+                    "tensors, numbers, strings, None and containers of these are taken, and "
+                    "dataclasses after export.register_dataclass"
                 )
 
     @classmethod
@@ -78,8 +78,8 @@ class Packing:
                 found.append(leaf)
             elif isinstance(leaf, Tensor) or leaf != fixed or type(leaf) is not type(fixed):
                 raise ValueError(
-                    f"the program was exported with {fixed!r} as input {i}, which is fixed now; got "
-                    f"{type(leaf).__name__ if isinstance(leaf, Tensor) else repr(leaf)}"
+                    f"the program was exported with {fixed!r} as input {i}, which is fixed now; "
+                    f"got {type(leaf).__name__ if isinstance(leaf, Tensor) else repr(leaf)}"
                 )
         return found
 

@@ -1,8 +1,8 @@
-"""The sizes that may change: which there are, where they stand, which values they are tried with."""
+"""The sizes that may change: which there are, where they stand, what they are tried with."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rushlight import _C
 from rushlight._C import Tensor

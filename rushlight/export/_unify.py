@@ -38,8 +38,7 @@ class Numbers:
         """Its values in the traces."""
         try:
             return tuple(
-                evaluate(expr, lambda v, d, trace=trace: trace.sizes[v][d])
-                for trace in self.traces
+                evaluate(expr, lambda v, d, trace=trace: trace.sizes[v][d]) for trace in self.traces
             )
         except (ArithmeticError, IndexError, ValueError):
             return None
@@ -229,9 +228,7 @@ class Writer:
                     raise Mismatch(0, 0)
                 statement = merged(rows, number)
             except Mismatch as why:
-                other = next(
-                    (i for i, r in enumerate(rows) if r != rows[0]), 0
-                )
+                other = next((i for i, r in enumerate(rows) if r != rows[0]), 0)
                 raise Mismatch(self.ops, other, why.number) from None
             self.ops += "op" in rows[0]
             if write:
@@ -242,9 +239,7 @@ class Writer:
         new = 0
         if "op" in statement:
             types = self.base["locals"]
-            new = sum(
-                to is not None and types[to] != "List[Tensor]" for to in statement["to"]
-            )
+            new = sum(to is not None and types[to] != "List[Tensor]" for to in statement["to"])
         elif statement.get("do") == "get":
             new = 1
         if new:

@@ -196,7 +196,7 @@ class AdditionalInputs:
     def add(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
         """One more call."""
         if not isinstance(args, tuple):
-            raise TypeError(f"AdditionalInputs.add: args must be a tuple, got {type(args).__name__}")
+            raise TypeError(f"AdditionalInputs.add: expected a tuple, got {type(args).__name__}")
         self._examples.append((args, dict(kwargs or {})))
 
     def dynamic_shapes(
@@ -205,9 +205,7 @@ class AdditionalInputs:
         """What export takes: Dim.DYNAMIC where sizes differ."""
         from rushlight.export._inputs import arguments_of
 
-        calls = [
-            arguments_of(m, *call) for call in [(args, dict(kwargs or {})), *self._examples]
-        ]
+        calls = [arguments_of(m, *call) for call in [(args, dict(kwargs or {})), *self._examples]]
         if any(list(call) != list(calls[0]) for call in calls):
             raise ValueError("AdditionalInputs: all calls must have the same arguments")
 

@@ -94,9 +94,7 @@ class ExportedProgram:
         self._views: dict[str, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(
-            "ExportedProgram: it is not called itself; call what its module() gives"
-        )
+        raise RuntimeError("ExportedProgram: it is not called itself; call what its module() gives")
 
     def module(self, check_guards: bool = True) -> RecursiveScriptModule:
         """A module that is called like the one that was exported, with the same parameters and

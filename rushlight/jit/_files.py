@@ -35,7 +35,7 @@ def _archive_source(f, data):
     from rushlight.serialization._sources import FileSource
     from rushlight.serialization._zip_reader import ZipReader
 
-    file: Any = io.BytesIO(data) if data is not None else open(f, "rb")  # noqa: SIM115
+    file: Any = io.BytesIO(data) if data is not None else open(f, "rb")
     try:
         source = FileSource(file)
         if source.length >= 4 and source.read(0, 4) == b"PK\x03\x04":

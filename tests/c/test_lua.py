@@ -17,17 +17,17 @@ PACKAGE = Path(rl.__file__).resolve().parent
 @pytest.fixture(scope="module")
 def binding(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lua")
-    subprocess.run(
-        [sys.executable, "-I", EXAMPLE / "make_binding.py", PACKAGE, folder], check=True
-    )
+    subprocess.run([sys.executable, "-I", EXAMPLE / "make_binding.py", PACKAGE, folder], check=True)
     return folder
 
 
 def test_the_binding_has_every_operator(binding):
     text = (binding / "rushlight.lua").read_text()
     assert 'define("linear", {{"Tensor", "Tensor", "Tensor"}})' in text
-    assert "int rush_call(const char* op" in text and "extern" not in text and "#" not in (
-        text[text.index("cdef [[") : text.index("]]")]
+    assert (
+        "int rush_call(const char* op" in text
+        and "extern" not in text
+        and "#" not in (text[text.index("cdef [[") : text.index("]]")])
     )
 
 

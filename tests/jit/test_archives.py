@@ -11,7 +11,9 @@ import rushlight as rl
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 NAMES = sorted(
-    p.stem.removeprefix("torchscript_") for p in DATA.glob("torchscript_*.pt") if "unk" not in p.stem
+    p.stem.removeprefix("torchscript_")
+    for p in DATA.glob("torchscript_*.pt")
+    if "unk" not in p.stem
 )
 
 
@@ -67,7 +69,7 @@ def test_a_loaded_archive_trains_and_has_its_modes():
 def test_an_unknown_operator_is_named_and_the_weights_are_there():
     module = rl.jit.load(DATA / "torchscript_unknown.pt")
     assert set(module.state_dict()) == {"lin.weight", "lin.bias"}
-    with pytest.raises(NotImplementedError, match=r"torch\.fbgemm_pack_gemm_matrix_fp16 is not kno"):
+    with pytest.raises(NotImplementedError, match=r"torch\.fbgemm_pack_gemm_matrix_fp16 is not"):
         module(rl.ones(1, 2))
 
 
@@ -103,9 +105,8 @@ ATTACKS = [
 def test_code_of_archives_is_never_run(attack, tmp_path):
     place = tmp_path / "made"
     line = f"    y = {attack.replace('PLACE', str(place))}\n"
-    file = changed(
-        "control", "__torch__.py", lambda b: b.replace(b"    x0 = x\n", line.encode() + b"    x0 = x\n", 1)
-    )  # fmt: skip
+    first = b"    x0 = x\n"
+    file = changed("control", "__torch__.py", lambda b: b.replace(first, line.encode() + first, 1))
     module = rl.jit.load(file)
     assert len(module.state_dict()) == 7
     try:
@@ -137,7 +138,9 @@ def test_damaged_archives_raise_or_load(name):
             broken = bytearray(data)
             for _ in range(draw.choice((1, 4, 40))):
                 broken[draw.randrange(len(broken))] = draw.randrange(256)
-            file = io.BytesIO(bytes(broken[: draw.choice((len(broken), draw.randrange(len(broken))))]))
+            file = io.BytesIO(
+                bytes(broken[: draw.choice((len(broken), draw.randrange(len(broken))))])
+            )
         else:  # what is inside, with the right checksums
 
             def change(content):

@@ -32,7 +32,7 @@ class Windows(nn.Module):
         self.fc = nn.Linear(4, 3)
 
     def forward(self, x):
-        b, t, c = x.shape
+        b, t = x.shape[:2]
         half = t // 2
         y = self.fc(x[:, :half] + x[:, t - half :])
         return y.reshape(b, half * 3) / t, half

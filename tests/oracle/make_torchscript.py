@@ -34,9 +34,7 @@ class Control(nn.Module):
         self.register_buffer("steps", torch.zeros(1))
         self.layers = nn.ModuleList([nn.Linear(3, 3) for _ in range(2)])
 
-    def forward(
-        self, x, n: int = 3, names: Optional[List[str]] = None
-    ) -> Tuple[torch.Tensor, int]:
+    def forward(self, x, n: int = 3, names: Optional[List[str]] = None) -> Tuple[torch.Tensor, int]:
         for i in range(n):
             if bool(x.sum() > 0):
                 x = self.lin(x)

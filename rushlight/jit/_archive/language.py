@@ -268,15 +268,15 @@ def _reduction(v):
 def _cross_entropy(c, x, target, weight=NONE, reduction=None, ignore_index=None, smoothing=None):
     named = {"weight": weight, "ignore_index": ignore_index, "label_smoothing": smoothing}
     named["reduction"] = None if reduction is None else _reduction(reduction)
-    return _functional("cross_entropy")(c, x, target,
-                                        **{k: v for k, v in named.items() if v is not None})  # fmt: skip
+    given = {k: v for k, v in named.items() if v is not None}
+    return _functional("cross_entropy")(c, x, target, **given)
 
 
 def _nll_loss(c, x, target, weight=NONE, reduction=None, ignore_index=None):
     named = {"weight": weight, "ignore_index": ignore_index}
     named["reduction"] = None if reduction is None else _reduction(reduction)
-    return _functional("nll_loss")(c, x, target,
-                                   **{k: v for k, v in named.items() if v is not None})  # fmt: skip
+    given = {k: v for k, v in named.items() if v is not None}
+    return _functional("nll_loss")(c, x, target, **given)
 
 
 def _loss(name):

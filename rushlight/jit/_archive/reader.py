@@ -7,7 +7,6 @@ from typing import Any
 
 from rushlight._C import UntypedStorage
 from rushlight.serialization._allowed import Allowed
-from rushlight.serialization._devices import restorer  # noqa: F401  (map_location goes through it)
 from rushlight.serialization._pickle_reader import Global, PickleReader
 from rushlight.serialization._storages import Storages, bytes_of
 from rushlight.serialization._zip_reader import ZipReader
@@ -76,7 +75,7 @@ class Archive:
                 raise RuntimeError(f"jit.load: the archive has no '{name}'")
         order = self.zip.read("byteorder", at_most=16) if "byteorder" in self.zip else b"little"
         if order != b"little":
-            raise RuntimeError("jit.load: archives of machines with another byte order are not read")
+            raise RuntimeError("jit.load: archives of another byte order are not read")
         self.map_location = map_location
         self.names = _Names()
         self._code: dict[str, str] | None = None

@@ -110,6 +110,61 @@ PyObject* trace_warnings(PyObject*, PyObject* tracer) {
   });
 }
 
+// _jit_lines(tracer) -> of each instruction: (file, line), or None where it is not known
+PyObject* trace_lines(PyObject*, PyObject* tracer) {
+  return guarded([&] {
+    const auto& lines = tracer_in(tracer).lines();
+    return list_of(lines.size(),
+                   [&](size_t i) {
+                     const auto line = source_line(lines[i]);
+                     if (!line) return Handle::borrow(Py_None);
+                     return Handle::steal(Py_BuildValue("(Oi)", line->file, line->line));
+                   })
+        .release();
+  });
+}
+
+// _jit_value_of(tracer, tensor) -> the number of its value, or None
+PyObject* value_of(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *tracer, *tensor;
+    if (!PyArg_ParseTuple(args, "OO", &tracer, &tensor)) return nullptr;
+    check(is_tensor(tensor), ErrorKind::Type, "trace", "expected a tensor");
+    const auto value = tracer_in(tracer).value_of(unwrap(tensor));
+    return value ? PyLong_FromUnsignedLong(*value) : Py_NewRef(Py_None);
+  });
+}
+
+// _jit_value_sizes(tracer) -> of each value: its sizes, a list
+PyObject* value_sizes(PyObject*, PyObject* tracer) {
+  return guarded([&] {
+    const auto& all = tracer_in(tracer).value_sizes();
+    return list_of(all.size(),
+                   [&](size_t i) {
+                     return list_of(all[i].size(), [&](size_t d) {
+                       return Handle::steal(PyLong_FromLongLong(all[i][d]));
+                     });
+                   })
+        .release();
+  });
+}
+
+// _jit_call(step, tensors): 0: a call of a program begins, with its inputs (False: it is not to be
+// recorded); 1: it has ended, with its outputs; 2: it failed.
+PyObject* traced_call(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    int step;
+    PyObject* list;
+    if (!PyArg_ParseTuple(args, "iO!", &step, &PyList_Type, &list)) return nullptr;
+    jit::Tracer* tracer = jit::tracer_of_this_thread();
+    if (!tracer) return Py_NewRef(Py_False);
+    const std::vector<Tensor> tensors = tensors_in("trace", list);
+    if (step == 0) return PyBool_FromLong(tracer->begin_call(tensors));
+    step == 1 ? tracer->end_call(tensors) : tracer->drop_call();
+    return Py_NewRef(Py_True);
+  });
+}
+
 // _jit_may_follow(code, method, size)
 PyObject* may_follow(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -343,6 +398,10 @@ PyMethodDef functions[] = {
     {"_jit_finish", finish, METH_VARARGS, nullptr},
     {"_jit_watch", watch, METH_VARARGS, nullptr},
     {"_jit_warnings", trace_warnings, METH_O, nullptr},
+    {"_jit_call", traced_call, METH_VARARGS, nullptr},
+    {"_jit_lines", trace_lines, METH_O, nullptr},
+    {"_jit_value_of", value_of, METH_VARARGS, nullptr},
+    {"_jit_value_sizes", value_sizes, METH_O, nullptr},
     {"_jit_generalize", generalize, METH_VARARGS, nullptr},
     {"_jit_may_follow", may_follow, METH_VARARGS, nullptr},
     {"_jit_about", about, METH_O, nullptr},

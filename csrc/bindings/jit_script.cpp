@@ -1,6 +1,7 @@
 // jit_script.cpp: what the front end of jit.script needs: the tables it compiles to, and its way in.
 #include "bindings/call/carried_error.h"
 #include "bindings/jit_values.h"
+#include "jit/graph_function.h"
 #include "jit/program_json.h"
 
 namespace rush::py {
@@ -24,6 +25,18 @@ PyObject* script(PyObject*, PyObject* args) {
     check(size_t(PyList_GET_SIZE(state)) == code->state.size(), ErrorKind::Internal, "script",
           "the state does not fit the program");
     return capsule_of(CodePointer(std::move(code)), kCode);
+  });
+}
+
+// _jit_as_functions(code) -> program.json, with each traced method as a function. What it makes of
+// constants and state: names and numbers only.
+PyObject* as_functions(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const Code made = jit::with_functions(code_in(capsule));
+    jit::StoredState stored;
+    stored.devices.resize(made.state.size());
+    stored.constant_devices.resize(made.constants.size());
+    return text(jit::code_text(made, stored)).release();
   });
 }
 
@@ -126,6 +139,7 @@ void print_by_python(const std::string& line) {
 
 PyMethodDef functions[] = {
     {"_jit_script", script, METH_VARARGS, nullptr},
+    {"_jit_as_functions", as_functions, METH_O, nullptr},
     {"_jit_attributes", attributes, METH_O, nullptr},
     {"_jit_copied_attributes", copied, METH_VARARGS, nullptr},
     {"_jit_attribute", attribute, METH_VARARGS, nullptr},

@@ -207,7 +207,8 @@ inline constexpr DType dtype_of = DTypeOf<T>::value;
 // that equals t.
 template <DType... Types, class F>
 decltype(auto) dispatch(std::string_view op, DType t, F&& f) {
-  using First = typename CppType<std::get<0>(std::tuple{Types...})>::type;
+  constexpr DType kListed[] = {Types...};  // std::get of a std::tuple is too much for nvcc
+  using First = typename CppType<kListed[0]>::type;
   using R = decltype(f.template operator()<First>());
   if constexpr (std::is_void_v<R>) {
     const bool done =

@@ -32,6 +32,7 @@ class Preparer {
   struct Use {
     uint32_t writes = 0, reads = 0, block = UINT32_MAX;
     bool one_block = true;
+    const Statement* last = nullptr;  // that reads it
   };
   struct Fix {
     size_t step = SIZE_MAX, plan = 0, at = 0;
@@ -56,16 +57,17 @@ class Preparer {
     if (u.block == UINT32_MAX) u.block = block;
     if (u.block != block) u.one_block = false;
   }
-  void count(const Operand& o, uint32_t block) {
+  void count(const Operand& o, const Statement& reader, uint32_t block) {
     if (o.kind == Operand::Kind::Local) {
       ++uses_[o.index].reads;
+      uses_[o.index].last = &reader;
       seen(o.index, block);
     }
-    for (const Operand& item : o.items) count(item, block);
+    for (const Operand& item : o.items) count(item, reader, block);
   }
   void count(const std::vector<Statement>& statements, uint32_t block) {
     for (const Statement& s : statements) {
-      for (const Operand& o : s.args) count(o, block);
+      for (const Operand& o : s.args) count(o, s, block);
       for (const uint32_t local : s.to) {
         if (local == kNowhere) continue;
         ++uses_[local].writes;
@@ -75,10 +77,11 @@ class Preparer {
       if (!s.orelse.empty()) count(s.orelse, ++blocks_);
     }
   }
+  // Is this the last time that anybody reads it, so that what it holds can go?
   bool passes(const Operand& o) const {
     if (o.kind != Operand::Kind::Local) return false;
     const Use& u = uses_[o.index];
-    return u.writes == 1 && u.reads == 1 && u.one_block && !is_plain(*f_.locals[o.index]);
+    return u.writes == 1 && u.last == at_ && u.one_block && !is_plain(*f_.locals[o.index]);
   }
 
   uint32_t constant(const IValue& v) {
@@ -138,6 +141,7 @@ class Preparer {
   void block(const std::vector<Statement>& statements) {
     for (size_t i = 0; i < statements.size(); ++i) {
       line_ = statements[i].line;
+      at_ = &statements[i];
       statement(statements[i], i > 0 ? &statements[i - 1] : nullptr);
     }
   }
@@ -424,6 +428,7 @@ class Preparer {
   uint32_t next_cell_, blocks_ = 0, line_ = 0;
   std::vector<Fix> constant_uses_;
   std::vector<LoopInfo> loops_;
+  const Statement* at_ = nullptr;
   int modes_ = 0;
 };
 

@@ -12,7 +12,7 @@ struct StoredState {
   std::vector<Device> constant_devices;  // one per constant
 };
 
-std::string code_text(const Code& code, const StoredState& stored);
+RUSH_API std::string code_text(const Code& code, const StoredState& stored);
 // Everything but the tensors: `constants` are undefined ones, as many as there must be.
 RUSH_API Code parse_code(std::string_view text, const std::string& what, StoredState& stored);
 

@@ -33,6 +33,7 @@ bool same_geometry(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 bool is_tracing() { return tracer_here() != nullptr; }
+Tracer* tracer_of_this_thread() { return tracer_here(); }
 
 void check_not_tracing(const char* function, const char* why) {
   // What an op does inside, a custom one among them, is the op's business.
@@ -112,6 +113,7 @@ void Tracer::know(const Tensor& t, Place place) {
 uint32_t Tracer::define(const Tensor& t, bool varies) {
   const uint32_t value = graph_.num_values++;
   varies_.push_back(varies);
+  sizes_.push_back(t.defined() ? t.sizes() : Dims());
   if (t.defined()) know(t, {Place::Kind::Value, value});
   return value;
 }
@@ -144,8 +146,19 @@ uint32_t Tracer::emit(std::string_view op, std::vector<Argument> args, const Ten
   i.args = std::move(args);
   const uint32_t value = define(result, varies(i));
   i.results.emplace_back(value);
-  graph_.body.push_back(std::move(i));
+  add(std::move(i), source_here());
   return value;
+}
+
+void Tracer::add(Instruction instruction, SourcePoint at) {
+  graph_.body.push_back(std::move(instruction));
+  lines_.push_back(at);
+}
+
+std::optional<uint32_t> Tracer::value_of(const Tensor& t) const {
+  const auto found = places_.find(t.impl());
+  if (found == places_.end() || found->second.kind != Place::Kind::Value) return std::nullopt;
+  return found->second.index;
 }
 
 Place Tracer::place_of(const Tensor& t) {
@@ -363,7 +376,39 @@ void Tracer::end_op(const StreamEvent& event) {
     }
     return;
   }
-  graph_.body.push_back(std::move(*pending_));
+  add(std::move(*pending_), event.source);
+}
+
+bool Tracer::begin_call(std::span<const Tensor> inputs) {
+  if (ops_ > 0 || nodes_ > 0 || !running_) return false;
+  Instruction i;
+  i.op = find_entry(kCallOp, "", Form::Functional);
+  internal_assert(i.op && i.op->args.size() == 1, "an op that stands for calls is there");
+  Places places;
+  for (const Tensor& t : inputs) places.emplace_back(place_of(t));
+  i.args.emplace_back(std::move(places));
+  StreamEvent event{};
+  event.modes = t_modes;
+  i.modes = modes_of(event);
+  call_ = std::move(i);
+  ++ops_;
+  return true;
+}
+
+void Tracer::end_call(std::span<const Tensor> outputs) {
+  internal_assert(call_.has_value() && ops_ > 0, "a call ends once");
+  --ops_;
+  std::vector<uint32_t> values;
+  for (const Tensor& t : outputs) values.push_back(define(t, true));
+  call_->results.emplace_back(std::move(values));
+  add(std::move(*call_), source_here());
+  call_.reset();
+}
+
+void Tracer::drop_call() {
+  if (!call_) return;
+  --ops_;
+  call_.reset();
 }
 
 Structure Tracer::output_structure(const IValue& value) {

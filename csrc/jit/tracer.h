@@ -45,9 +45,23 @@ class RUSH_API Tracer final : public StreamListener, public std::enable_shared_f
   CodePointer finish(const std::string& method, const IValue& output);
 
   const std::vector<TraceNote>& warnings() const { return warnings_; }
+  // Of each instruction so far: the line of the program that called the op.
+  const std::vector<SourcePoint>& lines() const { return lines_; }
+  // The number of the value that this tensor is now; none where it is no value of the trace.
+  std::optional<uint32_t> value_of(const Tensor& t) const;
+  const std::vector<Dims>& value_sizes() const {
+    return sizes_;
+  }  // of each value, when it was made
   bool inside_op() const { return ops_ > 0; }
   void value_read(const Tensor& t, const char* as);
   void refuse(std::string why, SourcePoint at);
+  // Around a call of a program that keeps its own control flow: the ops inside are not recorded. An
+  // instruction stands for it (kCallOp), from the tensors that go in to those that come out; whoever
+  // finishes the trace puts the call in its place. False: the call is inside of an op, and its
+  // business.
+  bool begin_call(std::span<const Tensor> inputs);
+  void end_call(std::span<const Tensor> outputs);
+  void drop_call();
 
   void* enter_thread(uint32_t) noexcept override;
   void* begin(void* thread, const StreamEvent& event) noexcept override;
@@ -73,23 +87,31 @@ class RUSH_API Tracer final : public StreamListener, public std::enable_shared_f
   void begin_op(const StreamEvent& event);
   void end_op(const StreamEvent& event);
 
+  void add(Instruction instruction, SourcePoint at);
+
   Code code_;
   Graph graph_;
+  std::vector<SourcePoint> lines_;
   std::unordered_map<const TensorImpl*, Place> places_;
   std::unordered_map<const Storage*, Geometries> storages_;
   std::vector<Tensor> kept_;
+  std::vector<Dims> sizes_;
   std::vector<bool> varies_;  // of each value: does it depend on more than constants?
   std::vector<TraceNote> warnings_;
   std::optional<TraceNote> refusal_;
-  std::optional<Instruction> pending_;
+  std::optional<Instruction> pending_, call_;
   std::thread::id thread_;
   uint32_t outer_modes_ = 0;
   int ops_ = 0, nodes_ = 0;  // under way
   bool running_ = false;
 };
 
+// The op whose instructions stand for calls of programs: from a list of tensors to a list.
+inline constexpr const char* kCallOp = "_list_clone";
+
 // Is this thread being traced?
 RUSH_API bool is_tracing();
+RUSH_API Tracer* tracer_of_this_thread();
 // For what a trace cannot follow: raises if this thread is being traced.
 RUSH_API void check_not_tracing(const char* function, const char* why);
 

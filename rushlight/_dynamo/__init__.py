@@ -15,6 +15,7 @@ from rushlight.compiler import (
     set_stance,
     substitute_in_graph,
 )
+from rushlight.compiler._backends import register_backend
 
 __all__ = [
     "allow_in_graph",
@@ -102,11 +103,6 @@ def mark_static(t, index=None):
 
 def mark_static_address(t, guard=True):
     """Does nothing."""
-
-
-def register_backend(compiler_fn=None, name=None, tags=()):
-    """Leaves a backend unused; usable as a decorator."""
-    return (lambda function: function) if compiler_fn is None else compiler_fn
 
 
 # OptimizedModule needs nn, which is loaded late.

@@ -33,9 +33,9 @@ REASONS = {
         NOT_PLANNED,
     ),
     "export": (
-        "programs run eagerly and are not traced into graphs",
-        "save and load keep a model",
-        PLANNED,
+        "this part of PyTorch's exporter is not there",
+        "export.export makes a program, ExportedProgram shows it",
+        NOT_PLANNED,
     ),
     "extensions": (
         "extensions are C++ and CUDA files",
@@ -175,7 +175,7 @@ MODULES = frozenset(
     distributed.elastic.multiprocessing.errors distributed.fsdp.api
     distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
     distributed.fsdp.wrap distributed.pipelining distributed.rpc distributed.tensor._utils
-    distributed.tensor.experimental export fx.experimental.proxy_tensor mps mtia nested
+    distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package quantization sparse utils.backend_registration
     utils.bottleneck utils.mobile_optimizer xpu""".split()

@@ -75,7 +75,7 @@ ROWS = (
         "cuda",
         "CUDA's own handles",
         "",
-        "CUDAPluggableAllocator check_error cudart current_blas_handle",
+        "check_error cudart current_blas_handle",
     ),
     (
         "cuda",
@@ -179,10 +179,8 @@ ROWS = (
     (
         "export",
         "export",
-        """AdditionalInputs CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature
-        ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection
-        UnflattenedModule""",
-        "default_decompositions dims draft_export export load register_dataclass save unflatten",
+        "CustomDecompTable FlatArgsAdapter ModuleCallEntry ModuleCallSignature UnflattenedModule",
+        "default_decompositions draft_export unflatten",
     ),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),

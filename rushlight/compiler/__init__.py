@@ -138,7 +138,9 @@ def cudagraph_mark_step_begin() -> None:
 
 def list_backends(exclude_tags: tuple[Any, ...] = ("debug", "experimental")) -> list[str]:
     """The names that compile(backend=...) takes besides callables."""
-    return ["eager", "inductor"]
+    from rushlight.compiler._backends import registered_names
+
+    return ["eager", "inductor", *registered_names(exclude_tags)]
 
 
 class set_stance:

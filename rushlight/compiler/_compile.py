@@ -33,9 +33,11 @@ class Options:
         given: dict[str, Any] | None = None,
         fuse: bool = True,
         frozen: Frozen | None = None,
+        backend: Any = None,
     ) -> None:
         given = given or {}
         self.fuse, self.frozen = fuse, frozen
+        self.backend = backend  # the user's
         self.least_elements = int(given.get("least_elements", LEAST_ELEMENTS))
         self.wait_for_code = bool(given.get("wait_for_code", False))
         if self.least_elements < 0:
@@ -104,14 +106,19 @@ def compile(
         raise _C.ArgumentError(f"compile: mode must be one of {', '.join(MODES)}, got {mode!r}")
     if disable:
         return model
-    # A backend of the user's own would get a graph; there is none, so it is not called.
+    from rushlight.compiler._backends import UserBackend, find_backend
+
+    called = name or getattr(model, "__qualname__", None) or type(model).__name__
+    users = find_backend(backend)
+    own = UserBackend(users, called, fullgraph) if users is not None else None
     frozen = None
-    if mode in FROZEN_MODES and backend != "eager":
+    if own is None and mode in FROZEN_MODES and backend != "eager":
         from rushlight.compiler._frozen import Frozen
 
-        called = name or getattr(model, "__qualname__", None) or type(model).__name__
         frozen = Frozen(called, fullgraph)
-    settings = Options(options, fuse=backend != "eager", frozen=frozen)
+    settings = Options(
+        options if own is None else None, fuse=backend != "eager", frozen=frozen, backend=own
+    )
     from rushlight.nn import Module
 
     if isinstance(model, Module):
@@ -123,6 +130,8 @@ def compile(
 
 def call_fused(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Calls the function as compile was told to; what is pending at its end is computed then."""
+    if options.backend is not None and not Stance.eager:
+        return options.backend.call(function, args, kwargs)
     if not options.fuse or Stance.eager:
         return function(*args, **kwargs)
     if options.frozen is None:

@@ -47,9 +47,11 @@ from rushlight.cuda.graphs import (
     make_graphed_callables,
 )
 from rushlight.cuda.memory import (
+    CUDAPluggableAllocator,
     caching_allocator_alloc,
     caching_allocator_delete,
     caching_allocator_enable,
+    change_current_allocator,
     empty_cache,
     get_allocator_backend,
     get_per_process_memory_fraction,
@@ -109,6 +111,7 @@ def _is_compiled():
 
 __all__ = [
     "CUDAGraph",
+    "CUDAPluggableAllocator",
     "DeferredCudaCallError",
     "Event",
     "ExternalStream",
@@ -120,6 +123,7 @@ __all__ = [
     "caching_allocator_delete",
     "caching_allocator_enable",
     "can_device_access_peer",
+    "change_current_allocator",
     "current_device",
     "current_stream",
     "default_stream",

@@ -12,6 +12,15 @@ from rushlight import _C
 from rushlight._C import _cuda
 from rushlight._names.missing import names_missing_from
 from rushlight.cuda._devices import _index, device_count, is_available
+from rushlight.cuda._pluggable import (
+    CUDAPluggableAllocator as CUDAPluggableAllocator,
+)
+from rushlight.cuda._pluggable import (
+    backend_name,
+)
+from rushlight.cuda._pluggable import (
+    change_current_allocator as change_current_allocator,
+)
 from rushlight.types import Device
 
 
@@ -337,8 +346,8 @@ def caching_allocator_enable(value: bool = True) -> None:
 
 
 def get_allocator_backend() -> str:
-    """The allocator of GPU memory."""
-    return "native"
+    """The allocator of GPU memory: "native", or "pluggable" after change_current_allocator."""
+    return backend_name()
 
 
 def ipc_collect() -> None:

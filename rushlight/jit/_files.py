@@ -30,14 +30,22 @@ def save(m: Any, f: FileLike | Any, _extra_files: dict[str, Any] | None = None) 
     m.save(f, _extra_files)
 
 
-def _is_torchscript(file):
-    import zipfile
+def _archive_source(f, data):
+    """Where a TorchScript archive of PyTorch is read from; None where it is none."""
+    from rushlight.serialization._sources import FileSource
+    from rushlight.serialization._zip_reader import ZipReader
 
+    file: Any = io.BytesIO(data) if data is not None else open(f, "rb")
     try:
-        with zipfile.ZipFile(os.fsdecode(file) if isinstance(file, bytes) else file) as archive:
-            return any(name.endswith("/constants.pkl") for name in archive.namelist())
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
-        return False
+        source = FileSource(file)
+        if source.length >= 4 and source.read(0, 4) == b"PK\x03\x04":
+            names = ZipReader(source, False)
+            if "constants.pkl" in names:
+                return source
+    except (OSError, ValueError, RuntimeError):
+        pass
+    file.close()
+    return None
 
 
 def load(
@@ -47,6 +55,9 @@ def load(
     _restore_shapes: bool = False,
 ) -> TopLevelTracedModule:
     """A program from a file. Tensors go to map_location, or to the devices they were on.
+
+    TorchScript archives of PyTorch give their weights, and their program where all its operators
+    are known here; else a call of it names the one that is not.
 
     Of _extra_files, a dict, those values are filled in whose names the file has.
     """
@@ -60,16 +71,26 @@ def load(
             raise ValueError(f"jit.load: the file {os.fsdecode(path)!r} does not exist")
         if os.path.isdir(path):
             raise ValueError(f"jit.load: {os.fsdecode(path)!r} is a folder")
-    try:
-        capsule, state, extra = _C._jit_load(data, path, device)
-    except RuntimeError as error:
-        if _is_torchscript(path if data is None else io.BytesIO(data)):
-            raise RuntimeError(
-                "jit.load: this is a TorchScript archive of PyTorch, not read yet; save the "
-                "model's state_dict with PyTorch, load it here, and trace the model"
-            ) from error
-        raise
+    archive = _archive_source(path, data)
+    if archive is not None:
+        return _load_archive(archive, map_location, _extra_files)
+    capsule, state, extra = _C._jit_load(data, path, device)
     for name in _extra_files or ():
         if name in extra:
             _extra_files[name] = extra[name]  # type: ignore[index]
     return loaded_module(Code(capsule), state)
+
+
+def _load_archive(source, map_location, extra_files):
+    """A TorchScript archive; whatever is wrong with one is a RuntimeError."""
+    import pickle
+
+    from rushlight.jit._archive import load_archive
+
+    try:
+        return load_archive(source, map_location, extra_files)
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+        ValueError, EOFError, pickle.UnpicklingError,
+    ) as error:  # fmt: skip
+        raise RuntimeError(f"jit.load: the TorchScript archive is damaged: {error}") from error

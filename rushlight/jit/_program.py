@@ -32,6 +32,7 @@ class Code:
         self.constants = about["constants"]
         self.training, self.by_mode = about["training"], about["by_mode"]
         self.paths = [name.split(".") for name, *_ in self.state]
+        self.title = ""  # the name of the function or module that it was made of
 
     def __copy__(self):
         return self
@@ -65,6 +66,13 @@ class Code:
     def run(self, method, state, args, kwargs, attributes=None):
         """Runs a method. In `state`, a list, what the program replaced is new afterwards."""
         inputs = self.ordered(method, args, kwargs)
+        if self.defaults and _C._jit_is_tracing():
+            from rushlight.jit._calls import call_traced
+
+            def run():
+                return _C._jit_run(self.capsule, method, state, attributes, tuple(inputs))
+
+            return call_traced(self, method, state, inputs, attributes, run)
         return _C._jit_run(self.capsule, method, state, attributes, tuple(inputs))
 
     def text(self, method="forward"):
@@ -123,6 +131,7 @@ class TopLevelTracedModule(TracedModule):
     ) -> None:
         super().__init__(original_name)
         self._code = code
+        code.title = code.title or original_name
         self.training = code.training
         names = dict(names)  # {dotted name of a part: the name of its class}
         # In the order of the module that was traced, shared tensors where their names stood.
@@ -218,6 +227,9 @@ class ScriptFunction:
 
     def __init__(self, code: Code, name: str, source: Any = None) -> None:
         self._code = code
+        code.title = code.title or name
+        # Of scripted modules that a trace calls: what they keep from call to call.
+        self._attributes = _C._jit_attributes(code.capsule) if code.attributes else None
         self.__name__ = self.name = name
         if source is not None:
             functools.update_wrapper(self, source)
@@ -225,7 +237,14 @@ class ScriptFunction:
             self._rushlight_source = source
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._code.run("forward", [], args, kwargs)
+        try:
+            return self._code.run("forward", [], args, kwargs, self._attributes)
+        except Exception as error:
+            # Programs know the method by this name; whoever calls knows the function's.
+            text = error.args[0] if error.args else None
+            if isinstance(text, str) and text.startswith("forward: "):
+                error.args = (self.name + text.removeprefix("forward"), *error.args[1:])
+            raise
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method of a class: the instance is its first argument."""
@@ -240,11 +259,11 @@ class ScriptFunction:
 
     def save(self, f: FileLike | Any, _extra_files: dict[str, Any] | None = None) -> None:
         """Writes the program to a file that jit.load and C++ programs read."""
-        self._code.save([], f, _extra_files)
+        self._code.save([], f, _extra_files, self._attributes)
 
     def save_to_buffer(self, _extra_files: dict[str, Any] | None = None) -> bytes:
         """What save writes, as bytes."""
-        return self._code.save([], None, _extra_files)
+        return self._code.save([], None, _extra_files, self._attributes)
 
 
 def loaded_module(code, state):

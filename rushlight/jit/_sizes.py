@@ -20,8 +20,9 @@ from rushlight.jit._program import Code
 MOST = 2  # dimensions that are tried
 
 
-def followed(traced, before, code, args, kwargs, undone):
-    """The code with such numbers, or None. undone: makes a with block, see _trace.py."""
+def followed(traced, before, code, args, kwargs, undone, finish=None):
+    """The code with such numbers, or None. undone: makes a with block, see _trace.py. finish: what
+    makes a program of the code that can run."""
     leaves = list(_tensors((args, kwargs)))
     symbols = [s for dim in range(MOST) if (s := _symbol(traced, code, leaves, dim))]
     if not symbols:
@@ -34,7 +35,9 @@ def followed(traced, before, code, args, kwargs, undone):
     def joined(which, grown):
         rows = [symbols[i] for i in which]
         capsule = _C._jit_generalize(code.capsule, traced.method, grown, rows)
-        return None if capsule is None else Code(capsule)
+        if capsule is None:
+            return None
+        return Code(capsule) if finish is None else finish(Code(capsule))
 
     def holds(candidate, which):
         by = [3 + i if i in which else 0 for i in range(len(symbols))]

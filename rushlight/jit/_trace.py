@@ -10,6 +10,7 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
+from rushlight.jit._calls import joined, noted
 from rushlight.jit._program import Code, ScriptFunction, TopLevelTracedModule
 from rushlight.nn import Module
 
@@ -106,7 +107,12 @@ def trace_module(
             for name, example in given.items():
                 methods[name].warn_of_faults(code, example, example_inputs_is_kwarg,
                                              check_tolerance)  # fmt: skip
-    names = ((name, type(part).__name__) for name, part in mod.named_modules())
+    names = [(name, type(part).__name__) for name, part in mod.named_modules()]
+    if code.defaults:
+        from rushlight.jit._scripted import RecursiveScriptModule
+
+        state_now = [row[1] for row in state[0]]
+        return RecursiveScriptModule(code, state_now, type(mod).__name__, names[1:])
     return TopLevelTracedModule(code, [row[1] for row in state[0]], type(mod).__name__, names)
 
 
@@ -199,6 +205,7 @@ class _Traced:
     def __init__(self, function, signature_of, method, state, modes, strict):
         self.function, self.method, self.strict = function, method, strict
         self.signature_of, self.modes = signature_of, modes
+        self.calls, self.owner = [], function if isinstance(function, Module) else None
         self.rows, self.aliases = state
         # What runs that only look must leave as it was; parameters that are written join later.
         self.buffers = [tensor for _, tensor, is_parameter, _ in self.rows if not is_parameter]
@@ -214,9 +221,10 @@ class _Traced:
         names = _names_of(self.signature_of, len(args))
         args = [handed(name, value) for name, value in zip(names, args, strict=True)]
         kwargs = {name: handed(name, value) for name, value in kwargs.items()}
-        _C._jit_watch(tracer, True)
         try:
-            output = self.function(*args, **kwargs)
+            with noted() as self.calls:
+                _C._jit_watch(tracer, True)
+                output = self.function(*args, **kwargs)
         finally:
             _C._jit_watch(tracer, False)
             for text, file, line in _C._jit_warnings(tracer):
@@ -227,7 +235,13 @@ class _Traced:
 
     def run(self, code, args, kwargs):
         """What the code makes of these arguments."""
-        return code.run(self.method, [row[1] for row in self.rows], args, kwargs)
+        state = [row[1] for row in self.rows]
+        return code.run(self.method, state, args, kwargs, self.attributes_of(code))
+
+    @staticmethod
+    def attributes_of(code):
+        """Of a program with functions: what it keeps from call to call, as it is at first."""
+        return _C._jit_attributes(code.capsule) if code.attributes else None
 
     def faults(self, code, args, kwargs, tolerance):
         """Runs function and program with the same inputs and random numbers; what they do to
@@ -273,7 +287,15 @@ def _program_of(traced, before, args, kwargs):
     for parameter, version in zip(counted, versions, strict=True):
         if parameter._version != version:  # an embedding with max_norm
             traced.buffers.append(parameter)
-    return followed(traced, before, code, args, kwargs, _Undone) or code
+    calls = traced.calls
+    if not calls:
+        return followed(traced, before, code, args, kwargs, _Undone) or code
+
+    def with_calls(found):
+        return joined(found, calls, traced.rows, traced.owner)
+
+    found = followed(traced, before, code, args, kwargs, _Undone, with_calls)
+    return with_calls(code) if found is None else found
 
 
 class _Undone:

@@ -6,7 +6,7 @@ import builtins
 import collections
 from typing import Any
 
-__all__ = ["Error", "named_tuple", "remember_tuple", "script_error"]
+__all__ = ["Error", "named_tuple", "named_type", "remember_tuple", "script_error"]
 
 
 class Error(RuntimeError):
@@ -38,8 +38,13 @@ def remember_tuple(cls: Any) -> None:
     _tuples[cls.__name__, cls._fields] = cls
 
 
-def named_tuple(name: str, fields: list[str], items: tuple[Any, ...]) -> Any:
+def named_type(name: str, fields: list[str]) -> Any:
+    """The class of NamedTuples with this name and these fields."""
     key = (name, tuple(fields))
     if key not in _tuples:
         _tuples[key] = collections.namedtuple(name, fields)
-    return _tuples[key](*items)
+    return _tuples[key]
+
+
+def named_tuple(name: str, fields: list[str], items: tuple[Any, ...]) -> Any:
+    return named_type(name, fields)(*items)

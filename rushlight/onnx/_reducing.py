@@ -103,6 +103,21 @@ def _cumsum(c: Call) -> str:
     return c.emit("CumSum", x, c.constant(c.dim()))
 
 
+@translates("diff")
+def _diff(c: Call) -> str:
+    dim, dtype = c.dim("dim", default=-1), c.result().dtype
+    there = [name for name in ("prepend", "self", "append") if c.has(name)]
+    parts = [c.as_dtype(name, dtype) for name in there]
+    x = parts[0] if len(parts) == 1 else c.emit("Concat", *parts, axis=dim)
+    if dtype == _C.bool:
+        c.refuse("it is of bools")
+    where, one = c.constant([dim]), c.constant([1])
+    for _ in range(c.get("n", 1)):
+        later = c.emit("Slice", x, one, c.constant([2**63 - 1]), where)
+        x = c.emit("Sub", later, c.emit("Slice", x, c.constant([0]), c.constant([-1]), where))
+    return x
+
+
 @translates("topk", "sort")
 def _topk(c: Call) -> list[str]:
     dim = c.dim("dim", default=-1)

@@ -94,8 +94,8 @@ def _archive(source):
     archive = ZipReader(source, _options.get_crc32_options())
     if "constants.pkl" in archive:
         raise RuntimeError(
-            "load: the file is a TorchScript archive, a program and not data; save the model's "
-            "state_dict with PyTorch instead"
+            "load: the file is a TorchScript archive, a program and not data; jit.load reads it, "
+            "and its state_dict() has the weights"
         )
     return archive
 

@@ -1,5 +1,7 @@
 """The GPU's allocator, without a GPU: growth, counters, snapshots, and the error of a full one."""
 
+import subprocess
+
 import pytest
 
 COUNTS = "current peak allocated freed".split()
@@ -314,3 +316,63 @@ history = prof.events().memory
 print(history.peak("cuda:0")[1], sum(c for _, d, c, _ in history.changes if d == "cuda:0"))
 """)
     assert out == [f"{4 << 20} True", f"{4 << 20} 0"]
+
+
+def test_memory_comes_from_a_users_functions(run, tmp_path):
+    source, library = tmp_path / "mine.c", tmp_path / "mine.so"
+    source.write_text("""
+#include <stdlib.h>
+#include <sys/types.h>
+static long taken, given_back, wrong;
+static int refuses;
+void* take(ssize_t size, int device, void* stream) {
+  if (refuses) return NULL;
+  wrong += device != 0;
+  taken += size;
+  return malloc((size_t)size);
+}
+void give(void* p, ssize_t size, int device, void* stream) {
+  wrong += device != 0;
+  given_back += size;
+  free(p);
+}
+long count_taken(void) { return taken; }
+long count_back(void) { return given_back; }
+long count_wrong(void) { return wrong; }
+void refuse(int on) { refuses = on; }
+""")
+    subprocess.run(["g++", "-x", "c", "-shared", "-fPIC", source, "-o", library], check=True)
+    out = run(f"""
+import ctypes
+path = {str(library)!r}
+mine = cuda.memory.CUDAPluggableAllocator(path, "take", "give")
+counts = ctypes.CDLL(path)
+cuda.memory.change_current_allocator(mine)
+print(cuda.get_allocator_backend())
+x = rl.empty(1000, device="cuda")
+side = cuda.Stream()
+with cuda.stream(side):
+    y = rl.empty(10, dtype=rl.uint8, device="cuda")
+x.record_stream(side)
+print(counts.count_taken(), counts.count_back(), cuda.memory_allocated() > 0)
+try:
+    cuda.change_current_allocator(None)
+except RuntimeError as error:
+    print("tensors are alive" in str(error))
+counts.refuse(1)
+try:
+    rl.empty(5, device="cuda")
+except rl.OutOfMemoryError:
+    print("full")
+counts.refuse(0)
+del x, y
+print(counts.count_back(), counts.count_wrong(), cuda.memory_allocated())
+cuda.change_current_allocator(None)
+z = rl.empty(50, device="cuda")
+print(counts.count_taken(), cuda.get_allocator_backend())
+try:
+    cuda.CUDAPluggableAllocator(path, "take", "no_such")
+except AttributeError as error:
+    print("no_such" in str(error))
+""")
+    assert out == ["pluggable", "4010 0 True", "True", "full", "4010 0 0", "4010 native", "True"]

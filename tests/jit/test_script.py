@@ -75,3 +75,14 @@ def test_module(name, training):
         assert results[0] == results[1] == results[2]
     for key, value in model.state_dict().items():
         assert dump(value) == dump(scripted.state_dict()[key]) == dump(loaded.state_dict()[key])
+
+
+def test_errors_begin_with_the_functions_name():
+    def twice(x, n: int):
+        return x * n
+
+    scripted = rl.jit.script(twice)
+    for wrong in ((rl.ones(2),), (rl.ones(2), 2.5), (object(), 4)):
+        with pytest.raises(Exception, match="^twice: ") as caught:
+            scripted(*wrong)
+        assert "forward" not in str(caught.value)

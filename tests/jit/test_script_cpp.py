@@ -26,6 +26,48 @@ def folder(tmp_path_factory):
     return built(HERE / "cpp", site, tmp_path_factory.mktemp("built"))
 
 
+class Windows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        b, t = x.shape[:2]
+        half = t // 2
+        y = self.fc(x[:, :half] + x[:, t - half :])
+        return y.reshape(b, half * 3) / t, half
+
+
+def others():
+    """Exported programs, a TorchScript archive and a trace that calls a script: (name, what saves
+    it, a function with its parameters, inputs)."""
+    window = Windows()
+    batch, length = rl.export.Dim("batch"), rl.export.Dim("length", min=2)
+    ep = rl.export.export(window, (rl.randn(2, 6, 4),), dynamic_shapes=({0: batch, 1: length},))
+    xs = [(rl.randn(b, t, 4),) for b, t in ((1, 2), (3, 7), (4, 10))]
+    yield "exported", lambda path: rl.export.save(ep, path), Windows.forward, xs
+    archive = rl.jit.load(HERE.parents[0] / "data" / "torchscript_lstm.pt")
+
+    def tokens(x):
+        return x
+
+    numbers = [(rl.tensor([[1, 2, 3]]),), (rl.tensor([[4, 0], [7, 10]]),)]
+    yield "archive", archive.save, tokens, numbers
+    scripted = rl.jit.script(CellLoop())
+
+    class Calling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.loop = scripted
+
+        def forward(self, x):
+            return self.loop(x * 2)[0] + 1
+
+    sequences = [(rl.randn(n, 2, 3),) for n in (5, 1, 8)]
+    traced = rl.jit.trace(Calling(), sequences[0][0], check_trace=False)
+    yield "calling", traced.save, tokens, sequences
+
+
 def test_every_script_in_one_process(folder, tmp_path):
     asked, expected = [], []
     for fn, inputs in all_cases():
@@ -42,6 +84,14 @@ def test_every_script_in_one_process(folder, tmp_path):
         scripted.save(tmp_path / f"{cls.__name__}.rush")
         inputs_program(inputs, cls.forward).save(tmp_path / f"{cls.__name__}.inputs.rush")
         loaded = rl.jit.load(tmp_path / f"{cls.__name__}.rush")
+        for given in inputs:
+            rl.manual_seed(7)
+            expected.append(dump(loaded(*given)))
+    for name, make, method, inputs in others():
+        asked.append(f"{name} {len(inputs)}")
+        make(tmp_path / f"{name}.rush")
+        inputs_program(inputs, method).save(tmp_path / f"{name}.inputs.rush")
+        loaded = rl.jit.load(tmp_path / f"{name}.rush")
         for given in inputs:
             rl.manual_seed(7)
             expected.append(dump(loaded(*given)))

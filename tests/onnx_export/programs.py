@@ -68,6 +68,8 @@ x.topk(2).values
 x.topk(2,dim=1)
 x.sort(1,descending=True)
 x.cumsum(1)
+x.diff(dim=1)
+x.diff(n=2, prepend=x[..., :1])
 F.pad(x,(1,2))
 F.pad(x,(1,2),value=3.)
 F.pad(x,(1,2),mode='reflect')

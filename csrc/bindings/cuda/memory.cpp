@@ -107,6 +107,12 @@ void add_cuda_memory(nb::module_& m) {
   m.def("memory_fraction", memory_fraction);
   m.def("set_caching", set_gpu_caching);
   m.def("is_caching", gpu_caching);
+  m.def("set_user_allocator", [](uintptr_t allocate, uintptr_t free) {
+    UserGpuAllocator functions;
+    functions.allocate = reinterpret_cast<decltype(functions.allocate)>(allocate);
+    functions.free = reinterpret_cast<decltype(functions.free)>(free);
+    set_user_gpu_allocator(functions);
+  });
   m.def("set_expandable_segments", set_expandable_segments);
   m.def("expandable_segments", expandable_segments);
   m.def("snapshot", snapshot);

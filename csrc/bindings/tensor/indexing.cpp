@@ -12,6 +12,7 @@
 
 #include "autograd/meta.h"
 #include "jit/recorder.h"
+#include "jit/tracer.h"
 #include "ops/index/index_steps.h"
 #include "ops/ops.h"
 
@@ -133,9 +134,19 @@ void apply_other(IndexSteps& steps, PyObject* o) {
        type_name(o));
 }
 
+// x[:n] of all n there are is no slice; in a trace it is one, since n may follow a size.
+bool is_slice_in_trace(PyObject* o) {
+  const auto* s = reinterpret_cast<PySliceObject*>(o);
+  return (s->start != Py_None || s->stop != Py_None) && jit::is_tracing();
+}
+
 template <class S>
 void slice(S& steps, PyObject* o) {
-  steps.slice(range_of(o, steps.next_size()));
+  SliceRange range = range_of(o, steps.next_size());
+  if constexpr (std::is_same_v<S, IndexSteps>) {
+    if (is_slice_in_trace(o)) range.length = -1;  // that of no dimension
+  }
+  steps.slice(range);
 }
 
 // Applies the items of an index; S is Geometry or IndexSteps.

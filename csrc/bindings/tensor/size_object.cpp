@@ -19,13 +19,14 @@ PyObject* from_tuple(PyObject* tuple) {
   return size;
 }
 
-// An item as a plain int: ints, things with __index__ and 0-d integer tensors.
+// An item as an int: ints, things with __index__ and 0-d integer tensors. Objects of classes derived
+// from int stay what they are, so that sizes can carry where they came from (rushlight/export).
 Handle checked_item(PyObject* item, Py_ssize_t at) {
   int64_t number = item == Py_True;
   check(PyBool_Check(item) || int_from_python(item, number), ErrorKind::Type, "Size", "item ", at,
         " must be an int, got ", type_name(item));
-  return PyLong_CheckExact(item) ? Handle::borrow(item)
-                                 : Handle::steal(PyLong_FromLongLong(number));
+  if (PyLong_Check(item) && !PyBool_Check(item)) return Handle::borrow(item);
+  return Handle::steal(PyLong_FromLongLong(number));
 }
 
 PyObject* size_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {

@@ -54,6 +54,7 @@ DeviceState& state_of(int device) {
 }
 
 std::atomic<bool> g_caching{true};
+UserGpuAllocator g_users;  // changes only while nothing is allocated; g_caching is off with it
 constinit thread_local bool t_lasting [[gnu::tls_model("initial-exec")]] = false;
 std::atomic<void (*)()> g_reclaim{nullptr};
 
@@ -105,6 +106,11 @@ void free_behind(CachingPool& pool, void* p, const std::vector<Stream*>& streams
   }
 }
 
+// A user's function does not know of the other streams.
+void wait_for(const std::vector<Stream*>& streams) noexcept {
+  for (Stream* stream : streams) driver().StreamSynchronize(stream->handle);
+}
+
 [[noreturn]] void out_of_memory(int device, size_t nbytes) {
   DeviceState& s = state_of(device);
   s.failures.fetch_add(1);
@@ -146,6 +152,8 @@ DeviceMemory::Block allocate(int device, size_t nbytes) {
       release_all(device);
       p = take();
     }
+  } else if (g_users.allocate) {
+    p = g_users.allocate(ptrdiff_t(nbytes), device, arena->stream->handle);
   } else {
     p = s.backend.reserve(CachingPool::round(nbytes));
   }
@@ -165,6 +173,9 @@ void free(void* p, size_t nbytes, void* home) noexcept {
   CachingPool& pool = arena->pool_for(nbytes);
   if (arena->owner) [[unlikely]] {
     arena->owner->free(pool, p, !others.empty());
+  } else if (g_users.free) [[unlikely]] {
+    wait_for(others);
+    g_users.free(p, ptrdiff_t(nbytes), arena->stream->device, arena->stream->handle);
   } else if (!g_caching.load(std::memory_order_relaxed)) [[unlikely]] {
     s.backend.release(p, CachingPool::round(nbytes));  // the driver waits for the device
   } else if (others.empty()) {
@@ -332,14 +343,31 @@ double memory_fraction(int device) {
   return state_of(check_device("get_per_process_memory_fraction", device)).fraction.load();
 }
 
-void set_gpu_caching(bool on) {
+namespace {
+
+void check_nothing_allocated(const char* function) {
   for (int device = 0; device < kMaxDevices; ++device) {
-    check(state_of(device).blocks[0].current == 0, ErrorKind::Runtime, "caching_allocator_enable",
+    check(state_of(device).blocks[0].current == 0, ErrorKind::Runtime, function,
           "tensors are alive on cuda:", device,
           ": the allocator can be switched only while there are none");
   }
+}
+
+}  // namespace
+
+void set_gpu_caching(bool on) {
+  check_nothing_allocated("caching_allocator_enable");
   empty_gpu_cache();
-  g_caching.store(on);
+  g_caching.store(on && !g_users.allocate);
+}
+
+void set_user_gpu_allocator(UserGpuAllocator functions) {
+  check(!functions.allocate == !functions.free, ErrorKind::Value, "change_current_allocator",
+        "both functions are needed, or none");
+  check_nothing_allocated("change_current_allocator");
+  empty_gpu_cache();
+  g_users = functions;
+  g_caching.store(!functions.allocate);
 }
 
 bool gpu_caching() { return g_caching.load(); }

@@ -61,6 +61,16 @@ RUSH_API double memory_fraction(int device);
 RUSH_API void set_gpu_caching(bool on);
 RUSH_API bool gpu_caching();
 
+// A user's functions in place of the pools: each tensor's memory comes from `allocate` and goes back
+// by `free`, with the device and the stream (a cudaStream_t) it was asked for on. They may be called
+// from any thread and must throw nothing; null means that there is no memory. Only while nothing is
+// allocated; empty ones bring the pools back. Memory of captured graphs comes from the driver.
+struct UserGpuAllocator {
+  void* (*allocate)(ptrdiff_t nbytes, int device, void* stream) = nullptr;
+  void (*free)(void* p, ptrdiff_t nbytes, int device, void* stream) = nullptr;
+};
+RUSH_API void set_user_gpu_allocator(UserGpuAllocator functions);
+
 // Whether pools that have no memory yet will grow by virtual memory; off: by segments.
 RUSH_API void set_expandable_segments(bool on);
 RUSH_API bool expandable_segments();

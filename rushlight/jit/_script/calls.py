@@ -32,7 +32,7 @@ def op_name(obj):
     return None
 
 
-class _NoFit(Exception):
+class NoFit(Exception):
     pass
 
 
@@ -58,7 +58,7 @@ class Calls(Emitter):
                 mark, out = len(self.locals), list(self.out)
                 try:
                     bound = self.bound(row, args, kwargs, is_method, loose)
-                except (_NoFit, Refusal) as why:
+                except (NoFit, Refusal) as why:
                     del self.locals[mark:]
                     self.out[:] = out
                     if loose:
@@ -102,7 +102,7 @@ class Calls(Emitter):
             ):
                 args = [*args[:place], pack(rest, "list")]
         if len(args) > len(positional):
-            raise _NoFit(f"it takes {len(positional)} arguments by position")
+            raise NoFit(f"it takes {len(positional)} arguments by position")
         for spec, v in zip(positional, args, strict=False):
             given[spec[0]] = v
         for name, v in kwargs.items():
@@ -110,7 +110,7 @@ class Calls(Emitter):
             names = [s[0] for s in specs]
             real = name if name in names else known.get(name, name)
             if real not in names or real in given:
-                raise _NoFit(f"it has no argument '{name}'")
+                raise NoFit(f"it has no argument '{name}'")
             given[real] = v
         bound = {}
         for spec in specs:
@@ -121,20 +121,20 @@ class Calls(Emitter):
                     continue
                 bound[name] = self.argument(spec, v, loose)
             elif not has_default:
-                raise _NoFit(f"the argument '{name}' is missing")
+                raise NoFit(f"the argument '{name}' is missing")
         return bound
 
     def argument(self, spec, v, loose):
-        """The operand for one parameter; raises _NoFit where the value is none for it."""
+        """The operand for one parameter; raises NoFit where the value is none for it."""
         name, kind, optional, *_ = spec
         if v.is_none():
             if optional:
                 return {"is": None}
-            raise _NoFit(f"'{name}' cannot be None")
+            raise NoFit(f"'{name}' cannot be None")
         given = type_of(v)
 
         def no():
-            raise _NoFit(f"'{name}' cannot be {describe(v)}")
+            raise NoFit(f"'{name}' cannot be {describe(v)}")
 
         if kind in ("Ints", "Floats", "Tensors"):
             return self.list_argument(spec, v, given, loose, no)

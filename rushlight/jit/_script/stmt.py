@@ -112,6 +112,8 @@ class Statements(Loops):
         self.assign(node.target, v, annotated=True)
 
     def annotation(self, node):
+        if isinstance(node, ast.Constant) and hasattr(node.value, "type"):
+            return node.value.type  # an archive's, which is read and never evaluated
         try:
             obj = eval(
                 compile(ast.Expression(node), self.source.file, "eval"), {}, self.source.scope

@@ -1,5 +1,6 @@
 #include "distributed/operation.h"
 
+#include "core/device_memory.h"
 #include "core/layout.h"
 #include "core/modes.h"
 #include "ops/ops.h"
@@ -59,6 +60,17 @@ Tensor part_of(const Tensor& flat, int64_t first, int64_t length) {
   return slice(flat, 0, first, first + length, 1);
 }
 
+// Memory that lies end to end is copied as it is; the driver does that on a GPU.
+void copy_part(Tensor to, const Tensor& from) {
+  const bool plain = to.dtype() == from.dtype() && to.is_contiguous() && from.is_contiguous();
+  if (to.is_cuda() && plain) {
+    cuda_memory().copy(to.data(), from.data(), size_t(to.nbytes()), to.device().index);
+    to.bump_version("a collective");
+    return;
+  }
+  copy_(to, reshape(from, to.sizes()));
+}
+
 // Contiguous memory that holds what the tensors hold; that of a single tensor where it fits.
 Tensor joined(const std::vector<Tensor>& tensors) {
   if (tensors.size() == 1) return contiguous(tensors[0]);
@@ -66,10 +78,7 @@ Tensor joined(const std::vector<Tensor>& tensors) {
   Tensor flat = empty(sizes, tensors[0].dtype(), std::nullopt, tensors[0].device());
   int64_t first = 0;
   for (const Tensor& t : tensors) {
-    if (t.numel() != 0) {
-      Tensor part = part_of(flat, first, t.numel());
-      copy_(part, reshape(t, part.sizes()));
-    }
+    if (t.numel() != 0) copy_part(part_of(flat, first, t.numel()), t);
     first += t.numel();
   }
   return flat;
@@ -207,6 +216,13 @@ void prepare(Operation& op, int size) {
     op.sent = clone(op.sent);
 }
 
+void copy_to_itself(Operation& op) {
+  const NoGradGuard no_grad;
+  if (op.received.defined() && op.sent.defined() && op.received.data() != op.sent.data() &&
+      op.sent.numel() != 0)
+    copy_part(op.received, op.sent);
+}
+
 void complete(Operation& op, int size) {
   const NoGradGuard no_grad;
   if (op.outputs.empty()) return;
@@ -215,14 +231,14 @@ void complete(Operation& op, int size) {
   if (is_direct(op)) return op.outputs[0].bump_version(name_of(op.kind));
   Tensor flat = op.adds() ? from_addable(op.received, op.dtype()) : op.received;
   if (op.outputs.size() == 1) {
-    copy_(op.outputs[0], reshape(flat, op.outputs[0].sizes()));
+    if (flat.numel() != 0) copy_part(op.outputs[0], flat);
     return;
   }
   const int64_t all[] = {-1};
   if (flat.numel() != 0) flat = reshape(flat, all);
   int64_t first = 0;
   for (Tensor& out : op.outputs) {
-    if (out.numel() != 0) copy_(out, reshape(part_of(flat, first, out.numel()), out.sizes()));
+    if (out.numel() != 0) copy_part(out, part_of(flat, first, out.numel()));
     first += out.numel();
   }
 }

@@ -66,6 +66,8 @@ struct RUSH_API Operation {
 // Checks the arguments, says on which device it runs, and makes the buffers, on the thread of the
 // caller.
 RUSH_API void prepare(Operation& op, int size);
+// What the only rank of a group sends, it receives.
+RUSH_API void copy_to_itself(Operation& op);
 // Copies what the engine made to where the user wants it.
 RUSH_API void complete(Operation& op, int size);
 // "all_reduce(SUM) of float32 [4, 2]": what all ranks must agree on.

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include "core/interrupt.h"
-#include "core/modes.h"
-#include "ops/ops.h"
 
 namespace rush::distributed {
 namespace {
@@ -20,16 +18,6 @@ constexpr auto kShortNap = std::chrono::microseconds(50), kLongNap = std::chrono
 std::deque<Operation>& abandoned() {
   static auto* list = new std::deque<Operation>;
   return *list;
-}
-
-// What the only rank of a group sends, it receives.
-void copy_to_itself(Operation& op) {
-  if (!op.received.defined() || op.received.data() == op.sent.data() || op.sent.nbytes() == 0)
-    return;
-  const NoGradGuard no_grad;
-  const int64_t all[] = {-1};
-  Tensor to = reshape(op.received, all);
-  copy_(to, reshape(op.sent, all));
 }
 
 void abandon(const Operation& op) {

@@ -31,7 +31,7 @@ struct rush::distributed::nccl::ncclComm {
   fs::path folder;
   int rank, size;
   long collectives = 0;
-  std::map<std::pair<int, int>, long> messages;
+  std::map<std::pair<int, int>, long> sent, received;
   std::atomic<bool> aborted{false};
   std::atomic<int> error{kOk};
 };
@@ -142,23 +142,28 @@ void reduce(const std::vector<Bytes>& parts, void* out, size_t count, DataType t
 struct Call {
   CUstream stream;
   ncclComm* comm;
-  // Begins (a send writes its file), then ends: all of a group begin before one of them ends.
+  // Begins (a send writes its file), then ends (and waits until it is taken). All of a group begin
+  // before one of them ends, and sends end last, as they would run at the same time.
   std::function<void()> begin, end;
+  bool sends = false;
 };
 thread_local int t_depth = 0;
 thread_local std::vector<Call> t_calls;
 
-void launch(CUstream stream, std::vector<Call> calls) {
+void launch(std::vector<Call> calls) {
   using Launch = int (*)(CUstream, void (*)(void*), void*);
   static const auto host_function = reinterpret_cast<Launch>(
       dlsym(dlopen("libcuda.so", RTLD_NOW), "cuLaunchHostFunc"));
+  const CUstream stream = calls[0].stream;
   auto* kept = new std::vector<Call>(std::move(calls));
   host_function(
       stream,
       [](void* data) {
         auto* group = static_cast<std::vector<Call>*>(data);
         for (const Call& c : *group) c.begin();
-        for (const Call& c : *group) c.end();
+        for (const bool sends : {false, true})
+          for (const Call& c : *group)
+            if (c.sends == sends) c.end();
         delete group;
       },
       kept);
@@ -170,7 +175,7 @@ Result add(Call call) {
   if (t_depth > 0) return kOk;
   std::vector<Call> one = std::move(t_calls);
   t_calls.clear();
-  launch(one[0].stream, std::move(one));
+  launch(std::move(one));
   return kOk;
 }
 
@@ -205,8 +210,8 @@ Result collective(ncclComm* c, CUstream stream, const void* in, size_t bytes, Us
   return add({stream, c, begin, end});
 }
 
-fs::path message_at(ncclComm* c, int from, int to) {
-  const long number = ++c->messages[{from, to}];
+fs::path message_at(ncclComm* c, int from, int to, std::map<std::pair<int, int>, long>& counts) {
+  const long number = ++counts[{from, to}];
   return c->folder / ("m" + std::to_string(from) + "." + std::to_string(to) + "." +
                       std::to_string(number));
 }
@@ -259,7 +264,7 @@ FAKE(Result, ncclGroupEnd)() {
   if (--t_depth > 0 || t_calls.empty()) return kOk;
   std::vector<Call> calls = std::move(t_calls);
   t_calls.clear();
-  launch(calls[0].stream, std::move(calls));
+  launch(std::move(calls));
   return kOk;
 }
 FAKE(Result, ncclAllReduce)(const void* in, void* out, size_t n, DataType t, RedOp op, Comm c,
@@ -294,7 +299,7 @@ FAKE(Result, ncclAllGather)(const void* in, void* out, size_t n, DataType t, Com
   });
 }
 FAKE(Result, ncclSend)(const void* in, size_t n, DataType t, int peer, Comm c, CUstream s) {
-  const fs::path path = message_at(c, c->rank, peer);
+  const fs::path path = message_at(c, c->rank, peer, c->sent);
   const auto begin = [=] {
     write_file(path, Bytes(static_cast<const char*>(in), n * width(t)));
   };
@@ -302,10 +307,10 @@ FAKE(Result, ncclSend)(const void* in, size_t n, DataType t, int peer, Comm c, C
     while (fs::exists(path) && nap(*c)) {
     }
   };
-  return add({s, c, begin, end});
+  return add({s, c, begin, end, true});
 }
 FAKE(Result, ncclRecv)(void* out, size_t n, DataType t, int peer, Comm c, CUstream s) {
-  const fs::path path = message_at(c, peer, c->rank);
+  const fs::path path = message_at(c, peer, c->rank, c->received);
   const auto end = [=] {
     if (!await_file(*c, path)) return;
     const Bytes bytes = read_file(path);

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from rushlight import fx
+from rushlight._C import Tensor
 from rushlight.distributed.pipelining._stage import PipelineStage
 from rushlight.nn import Module
 
@@ -108,7 +110,9 @@ def _numbers(graph: Any, spec: dict[str, SplitPoint]) -> dict[Any, int]:
     return numbers
 
 
-def _stage_graph(root: Any, nodes: list[Any], given: list[Any], results: Any) -> Any:
+def _stage_graph(
+    root: Any, nodes: list[Any], given: list[Any], results: Any, first: bool
+) -> Any:
     """A GraphModule of some nodes, whose arguments are given."""
     graph = fx.Graph()
     copies: dict[Any, Any] = {}
@@ -119,7 +123,7 @@ def _stage_graph(root: Any, nodes: list[Any], given: list[Any], results: Any) ->
         return copies[value]
 
     for value in given:
-        if value.op == "placeholder":
+        if first:  # with the model's defaults
             copied(value)
         else:
             copies[value] = graph.placeholder(value.name)
@@ -127,6 +131,17 @@ def _stage_graph(root: Any, nodes: list[Any], given: list[Any], results: Any) ->
         copies[node] = graph.node_copy(node, copied)
     graph.output(fx.node.map_arg(results, copied))
     return fx.GraphModule(root, graph)
+
+
+def _constants(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that are no tensors: every micro-batch has them as they are here."""
+    signature = inspect.signature(module.forward)
+    if not args and not kwargs:
+        empty = inspect.Parameter.empty
+        return {n: p.default for n, p in signature.parameters.items() if p.default is not empty}
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return {n: v for n, v in bound.arguments.items() if not isinstance(v, Tensor)}
 
 
 def pipeline(
@@ -146,8 +161,7 @@ def pipeline(
             raise ValueError(f"pipeline: split_spec names {name!r}, which the model does not have")
         if not isinstance(point, SplitPoint):
             raise TypeError(f"pipeline: split_spec has a SplitPoint per name, got {point!r}")
-    tracer = _Tracer(set(spec))
-    graph = tracer.trace(module)
+    graph = _Tracer(set(spec)).trace(module, _constants(module, mb_args, mb_kwargs or {}))
     numbers = _numbers(graph, spec)
     last = max(numbers.values(), default=0)
     (end,) = [node for node in graph.nodes if node.op == "output"]
@@ -159,13 +173,13 @@ def pipeline(
         if not mine:
             raise ValueError(f"pipeline: stage {stage} would be empty; cut elsewhere")
         if stage == last:
-            stages.append(_stage_graph(module, mine, flowing, end.args[0]))
+            stages.append(_stage_graph(module, mine, flowing, end.args[0], stage == 0))
             break
         later = [node for node in order if numbers.get(node, -1) > stage] + [end]
         needed = {value for node in later for value in node.all_input_nodes}
         kept = [v for v in [*flowing, *mine] if v in needed]
         results = kept[0] if len(kept) == 1 else tuple(kept)
-        stages.append(_stage_graph(module, mine, flowing, results))
+        stages.append(_stage_graph(module, mine, flowing, results, stage == 0))
         flowing = kept
     pipe = Pipe(stages)
     if mb_args or mb_kwargs:

@@ -7,16 +7,21 @@ step, shapes and dtypes travel before the tensors; later steps must have the sam
 from __future__ import annotations
 
 import contextlib
+import pickle
 from typing import Any
 
 import rushlight
 from rushlight import distributed as dist
 from rushlight._C import Tensor
+from rushlight.distributed._world import world
 from rushlight.distributed.fsdp import FSDPModule
 from rushlight.nn import Module
 from rushlight.nn.parallel import DistributedDataParallel
 
 __all__ = ["PipelineStage"]
+
+
+_VALUES, _GRADIENTS, _KINDS = range(3)
 
 
 def _as_tuple(values: Any) -> tuple[Any, ...]:
@@ -69,6 +74,7 @@ class PipelineStage:
                 f"PipelineStage: stage {stage_index} belongs to rank "
                 f"{stage_index % self.group_size} of the group, and this is rank {self.group_rank}"
             )
+        self._place = world.member(group, "PipelineStage").group._device()
         self._arriving: dict[int, _Kind] = {}  # by micro-batch
         self._leaving: dict[int, _Kind] = {}
         self._inputs: dict[int, tuple[Any, ...]] = {}
@@ -90,9 +96,9 @@ class PipelineStage:
 
     # Messages
 
-    def _tag(self, sender: int, number: int, back: bool) -> int:
-        """A message of stage ``sender`` about micro-batch ``number``; objects have tag 0."""
-        return (number * self.num_stages + sender) * 2 + back + 1
+    def _tag(self, sender: int, number: int, what: int) -> int:
+        """A message of stage ``sender`` about micro-batch ``number``."""
+        return (number * self.num_stages + sender) * 3 + what
 
     def _send(self, tensors, to_stage, tag):
         peer = to_stage % self.group_size
@@ -123,16 +129,22 @@ class PipelineStage:
                 "and dtypes"
             )
         self._leaving[number] = kind
-        peer = (self.stage_index + 1) % self.group_size
-        dist.send_object_list([kind.entries], group=self.group, group_dst=peer)
+        # Not as an object, whose sending waits: the next stage may be sending, too.
+        data = rushlight.frombuffer(bytearray(pickle.dumps(kind.entries)), dtype=rushlight.uint8)
+        length = rushlight.tensor([data.numel()])
+        tag = self._tag(self.stage_index, number, _KINDS)
+        self._send([length.to(self._place), data.to(self._place)], self.stage_index + 1, tag)
 
     def _expected(self, number: int) -> _Kind:
         if number not in self._arriving:
-            entries: list[Any] = [None]
-            peer = (self.stage_index - 1) % self.group_size
-            dist.recv_object_list(entries, group=self.group, group_src=peer)
+            before = self.stage_index - 1
+            tag = self._tag(before, number, _KINDS)
+            length = rushlight.zeros(1, dtype=rushlight.int64, device=self._place)
+            self._receive([length], before, tag)
+            data = rushlight.empty(int(length), dtype=rushlight.uint8, device=self._place)
+            self._receive([data], before, tag)
             self._arriving[number] = kind = _Kind(())
-            kind.entries = entries[0]
+            kind.entries = pickle.loads(bytes(memoryview(data.cpu())))
         return self._arriving[number]
 
     # Forward and backward of a micro-batch
@@ -142,7 +154,7 @@ class PipelineStage:
             return tuple(t.detach().requires_grad_(t.requires_grad)
                          for t in self.previous._outputs[number])  # fmt: skip
         kind = self._expected(number)
-        tag = self._tag(self.stage_index - 1, number, False)
+        tag = self._tag(self.stage_index - 1, number, _VALUES)
         room = self._receive(kind.room(self.device), self.stage_index - 1, tag)
         wants = rushlight.is_grad_enabled()
         return tuple(
@@ -171,7 +183,7 @@ class PipelineStage:
                 )
         if self.next is None:
             self._announce(number, _Kind(outputs))
-            self._send(outputs, self.stage_index + 1, self._tag(self.stage_index, number, False))
+            self._send(outputs, self.stage_index + 1, self._tag(self.stage_index, number, _VALUES))
         return output
 
     def backward_one_chunk(self, number: int, loss: Any = None, last: bool = True) -> None:
@@ -193,7 +205,7 @@ class PipelineStage:
         if self.previous is not None:
             self.previous._gradients[number] = grads
         else:
-            tag = self._tag(self.stage_index, number, True)
+            tag = self._tag(self.stage_index, number, _GRADIENTS)
             self._send(grads, self.stage_index - 1, tag)
 
     def _run_backward(self, number, outputs):
@@ -203,7 +215,7 @@ class PipelineStage:
         else:
             room = [rushlight.empty_like(t, memory_format=rushlight.contiguous_format)
                     for t in wanted]  # fmt: skip
-            tag = self._tag(self.stage_index + 1, number, True)
+            tag = self._tag(self.stage_index + 1, number, _GRADIENTS)
             grads = self._receive(room, self.stage_index + 1, tag)
         if wanted:
             rushlight.autograd.backward(wanted, grads)

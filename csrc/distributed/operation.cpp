@@ -1,5 +1,6 @@
 #include "distributed/operation.h"
 
+#include "core/device_memory.h"
 #include "core/layout.h"
 #include "core/modes.h"
 #include "ops/ops.h"
@@ -7,12 +8,23 @@
 namespace rush::distributed {
 namespace {
 
-void check_tensors(const Operation& op) {
+// What an engine adds by itself. What it lacks is done before and after, or refused.
+struct Abilities {
+  bool halves, averages, bits, short_integers;
+};
+constexpr Abilities kOnHost{false, false, true, true}, kOnDevice{true, true, false, false};
+
+const Abilities& abilities(const Operation& op) { return op.device < 0 ? kOnHost : kOnDevice; }
+
+void check_tensors(Operation& op) {
+  const Device place = (op.inputs.empty() ? op.outputs : op.inputs)[0].device();
+  check(place.is_cpu() || place.is_cuda(), ErrorKind::Runtime, name_of(op.kind),
+        "collectives run on CPU and CUDA tensors, got one on ", place);
+  op.device = place.is_cuda() ? place.index : -1;
   for (const auto* list : {&op.inputs, &op.outputs})
     for (const Tensor& t : *list) {
-      check(t.is_cpu(), ErrorKind::Runtime, name_of(op.kind),
-            "collectives run on CPU tensors so far, got one on ", t.device(),
-            "; move it with .cpu(), or reduce on one process with nn.DataParallel");
+      check(t.device() == place, ErrorKind::Runtime, name_of(op.kind),
+            "the tensors must be on one device, got ", place, " and ", t.device());
       check_dtype(t.dtype() == op.dtype(), name_of(op.kind),
                   "the tensors must have one dtype, got ", op.dtype(), " and ", t.dtype());
     }
@@ -27,7 +39,13 @@ void check_reduction(Operation& op) {
               "AVG needs floating or complex numbers, got ", dtype);
   check_dtype(op.reduce < ReduceOp::BitAnd || !is_differentiable(dtype), name, name_of(op.reduce),
               " needs integers, got ", dtype);
-  op.engine_reduce = op.reduce == ReduceOp::Avg ? ReduceOp::Sum : op.reduce;
+  const Abilities& can = abilities(op);
+  check(can.bits || op.reduce < ReduceOp::BitAnd, ErrorKind::Value, name, "NCCL has no ",
+        name_of(op.reduce), "; move the tensors to the CPU for it");
+  check_dtype(can.short_integers || (dtype != DType::Int16 && dtype != DType::UInt16), name,
+              "NCCL does not add ", dtype, "; convert to int32, or move the tensors to the CPU");
+  const bool sums = op.reduce == ReduceOp::Avg && !can.averages;
+  op.engine_reduce = sums ? ReduceOp::Sum : op.reduce;
   if (dtype == DType::Bool && op.reduce == ReduceOp::Sum) op.engine_reduce = ReduceOp::Max;
   if (dtype == DType::Bool && op.reduce == ReduceOp::Product) op.engine_reduce = ReduceOp::Min;
 }
@@ -42,27 +60,35 @@ Tensor part_of(const Tensor& flat, int64_t first, int64_t length) {
   return slice(flat, 0, first, first + length, 1);
 }
 
+// Memory that lies end to end is copied as it is; the driver does that on a GPU.
+void copy_part(Tensor to, const Tensor& from) {
+  const bool plain = to.dtype() == from.dtype() && to.is_contiguous() && from.is_contiguous();
+  if (to.is_cuda() && plain) {
+    cuda_memory().copy(to.data(), from.data(), size_t(to.nbytes()), to.device().index);
+    to.bump_version("a collective");
+    return;
+  }
+  copy_(to, reshape(from, to.sizes()));
+}
+
 // Contiguous memory that holds what the tensors hold; that of a single tensor where it fits.
 Tensor joined(const std::vector<Tensor>& tensors) {
   if (tensors.size() == 1) return contiguous(tensors[0]);
   const int64_t sizes[] = {elements(tensors)};
-  Tensor flat = empty(sizes, tensors[0].dtype());
+  Tensor flat = empty(sizes, tensors[0].dtype(), std::nullopt, tensors[0].device());
   int64_t first = 0;
   for (const Tensor& t : tensors) {
-    if (t.numel() != 0) {
-      Tensor part = part_of(flat, first, t.numel());
-      copy_(part, reshape(t, part.sizes()));
-    }
+    if (t.numel() != 0) copy_part(part_of(flat, first, t.numel()), t);
     first += t.numel();
   }
   return flat;
 }
 
-// In a type that the engine adds: half types as float32, complex ones as pairs, bool as bytes. The
-// memory stays the same where it can.
-Tensor addable(const Tensor& t) {
+// In a type that the engine adds: complex numbers as pairs, bool as bytes, and half types as
+// float32 where it must be. The memory stays the same where it can.
+Tensor addable(const Operation& op, const Tensor& t) {
   if (is_complex(t.dtype())) return view_as_real(t);
-  if (is_reduced_float(t.dtype())) return to(t, DType::Float32);
+  if (is_reduced_float(t.dtype()) && !abilities(op).halves) return to(t, DType::Float32);
   if (t.dtype() == DType::Bool) return view(t, DType::UInt8);
   return t;
 }
@@ -76,12 +102,13 @@ Tensor from_addable(const Tensor& t, DType dtype) {
 // Memory to receive into: that of the only output, where it fits.
 Tensor room_for(const Operation& op) {
   const DType dtype = op.dtype();
-  const bool converts = op.adds() && is_reduced_float(dtype);
+  const bool converts = op.adds() && is_reduced_float(dtype) && !abilities(op).halves;
   if (op.outputs.size() == 1 && op.outputs[0].is_contiguous() && !converts)
-    return op.adds() ? addable(op.outputs[0]) : op.outputs[0];
+    return op.adds() ? addable(op, op.outputs[0]) : op.outputs[0];
   const int64_t sizes[] = {elements(op.outputs)};
-  const Tensor room = empty(sizes, converts ? DType::Float32 : dtype);
-  return op.adds() ? addable(room) : room;
+  const DType type = converts ? DType::Float32 : dtype;
+  const Tensor room = empty(sizes, type, std::nullopt, op.outputs[0].device());
+  return op.adds() ? addable(op, room) : room;
 }
 
 void check_sizes(const Operation& op, int size) {
@@ -112,6 +139,16 @@ void check_sizes(const Operation& op, int size) {
     default:
       return;
   }
+}
+
+// NCCL takes what it sends from the place where this rank's part of the result will be.
+bool is_own_part(const Operation& op) {
+  if (op.device < 0) return false;
+  const bool gathers = op.kind == Collective::AllGather;
+  if (!gathers && op.kind != Collective::ReduceScatter) return false;
+  const Tensor &whole = gathers ? op.received : op.sent, &part = gathers ? op.sent : op.received;
+  return static_cast<const char*>(part.data()) ==
+         static_cast<const char*>(whole.data()) + op.rank * part.nbytes();
 }
 
 bool is_direct(const Operation& op) {
@@ -149,7 +186,7 @@ std::string describe(const Operation& op) {
                          op.kind == Collective::Recv;
   const auto& shown = by_output ? op.outputs : op.inputs;
   if (shown.empty()) return text;
-  text += concat(" of ", shown[0].dtype());
+  text += concat(" of ", shown[0].dtype(), shown[0].is_cuda() ? " on a GPU" : "");
   if (op.kind != Collective::AllToAll) text += concat(" ", shown[0].sizes());
   if (op.kind == Collective::AllReduce && shown.size() > 1)
     text += concat(" and ", shown.size() - 1, " more");
@@ -165,7 +202,7 @@ void prepare(Operation& op, int size) {
   check_sizes(op, size);
   if (!op.inputs.empty()) {
     op.sent = joined(op.inputs);
-    if (op.adds()) op.sent = addable(op.sent);
+    if (op.adds()) op.sent = addable(op, op.sent);
   }
   if (op.outputs.empty()) return;
   const bool in_place = op.kind == Collective::AllReduce || op.kind == Collective::Broadcast ||
@@ -175,25 +212,33 @@ void prepare(Operation& op, int size) {
     return;
   }
   op.received = room_for(op);
-  if (op.sent.defined() && overlap(op.sent, op.received) != Overlap::No) op.sent = clone(op.sent);
+  if (op.sent.defined() && overlap(op.sent, op.received) != Overlap::No && !is_own_part(op))
+    op.sent = clone(op.sent);
+}
+
+void copy_to_itself(Operation& op) {
+  const NoGradGuard no_grad;
+  if (op.received.defined() && op.sent.defined() && op.received.data() != op.sent.data() &&
+      op.sent.numel() != 0)
+    copy_part(op.received, op.sent);
 }
 
 void complete(Operation& op, int size) {
   const NoGradGuard no_grad;
   if (op.outputs.empty()) return;
-  if (op.adds() && op.reduce == ReduceOp::Avg && size > 1)
+  if (op.adds() && op.reduce == ReduceOp::Avg && op.engine_reduce == ReduceOp::Sum && size > 1)
     div_(op.received, wrap_number(Scalar(double(size))));
   if (is_direct(op)) return op.outputs[0].bump_version(name_of(op.kind));
   Tensor flat = op.adds() ? from_addable(op.received, op.dtype()) : op.received;
   if (op.outputs.size() == 1) {
-    copy_(op.outputs[0], reshape(flat, op.outputs[0].sizes()));
+    if (flat.numel() != 0) copy_part(op.outputs[0], flat);
     return;
   }
   const int64_t all[] = {-1};
   if (flat.numel() != 0) flat = reshape(flat, all);
   int64_t first = 0;
   for (Tensor& out : op.outputs) {
-    if (out.numel() != 0) copy_(out, reshape(part_of(flat, first, out.numel()), out.sizes()));
+    if (out.numel() != 0) copy_part(out, part_of(flat, first, out.numel()));
     first += out.numel();
   }
 }

@@ -36,7 +36,8 @@ struct RUSH_API Operation {
   ReduceOp reduce = ReduceOp::Sum;
   int root = 0;  // of send and recv: the other rank, or kAnySource; then, who sent
   int tag = 0;
-  int rank = 0;  // this one, in the group
+  int rank = 0;     // this one, in the group
+  int device = -1;  // the GPU on which it runs; -1: the host
   // The user's tensors. Where a kind has one part per rank, one tensor holds all of them behind
   // each other, or each has a tensor. all_reduce, reduce and broadcast work in place.
   std::vector<Tensor> inputs, outputs;
@@ -62,8 +63,11 @@ struct RUSH_API Operation {
   DType dtype() const { return inputs.empty() ? outputs.at(0).dtype() : inputs[0].dtype(); }
 };
 
-// Checks the arguments and makes the buffers, on the thread of the caller.
+// Checks the arguments, says on which device it runs, and makes the buffers, on the thread of the
+// caller.
 RUSH_API void prepare(Operation& op, int size);
+// What the only rank of a group sends, it receives.
+RUSH_API void copy_to_itself(Operation& op);
 // Copies what the engine made to where the user wants it.
 RUSH_API void complete(Operation& op, int size);
 // "all_reduce(SUM) of float32 [4, 2]": what all ranks must agree on.

@@ -3,8 +3,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "core/interrupt.h"
 
 namespace rush::distributed {
@@ -30,19 +28,21 @@ void abandon(const Operation& op) {
 
 }  // namespace
 
-ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Engine> engine, int rank,
-                           int size, std::string name, Milliseconds timeout)
+ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, Engines engines, int rank, int size,
+                           std::string name, Milliseconds timeout)
     : store_(std::move(store)),
-      engine_(std::move(engine)),
+      engines_(std::move(engines)),
       rank_(rank),
       size_(size),
       name_(std::move(name)),
       timeout_(timeout),
       process_(getpid()) {
-  internal_assert(engine_ || size == 1, "a group of several ranks needs an engine");
-  if (!engine_) return;
+  internal_assert(engines_.host || engines_.device || size == 1,
+                  "a group of several ranks needs an engine");
+  if (size == 1) return;
   judge_ = std::make_unique<Judge>(store_, rank, size, name_, recorder_);
-  thread_ = std::thread([this] { serve(); });
+  if (engines_.host) thread_ = std::thread([this] { serve(); });
+  if (engines_.device) watcher_ = std::thread([this] { watch_device(); });
 }
 
 ProcessGroup::~ProcessGroup() { shut_down(); }
@@ -53,7 +53,10 @@ std::shared_ptr<Work> ProcessGroup::issue(Operation op, SourcePoint where) {
   check(!closed_, ErrorKind::Value, name_of(op.kind), "the process group was destroyed");
   if (judge_ && judge_->has_verdict())
     throw BackendError(concat(name_of(op.kind), ": ", judge_->verdict()));
-  const bool anybody = op.kind == Collective::Recv && op.root == kAnySource;
+  check_served(op);
+  const bool anybody = op.kind == Collective::Recv && op.root == kAnySource && op.device < 0;
+  check(op.root != kAnySource || op.device < 0, ErrorKind::Value, name_of(op.kind),
+        "on a GPU the source must be named: NCCL cannot receive from whoever sends");
   check(anybody || (op.root >= 0 && op.root < size_), ErrorKind::Value, name_of(op.kind), "rank ",
         op.root, " is none of the group's ", size_);
   check(!op.is_message() || (op.root != rank_ && size_ > 1), ErrorKind::Value, name_of(op.kind),
@@ -64,10 +67,22 @@ std::shared_ptr<Work> ProcessGroup::issue(Operation op, SourcePoint where) {
   return std::make_shared<Work>(std::move(op));
 }
 
+void ProcessGroup::check_served(const Operation& op) const {
+  const bool host = op.device < 0;
+  check(host ? engines_.serves_host : engines_.serves_device, ErrorKind::Runtime, name_of(op.kind),
+        name_, " has no backend for ", host ? "CPU" : "CUDA",
+        " tensors; \"cpu:gloo,cuda:nccl\" serves both");
+}
+
 void ProcessGroup::run(const std::shared_ptr<Work>& work, bool async) {
-  if (!engine_) {
+  if (size_ == 1) {
     execute(*work);
     if (!async) work->wait(Milliseconds(0));
+    return;
+  }
+  if (work->operation().device >= 0) {
+    queue_on_device({work}, false);
+    if (!async) work->wait_in_stream();
     return;
   }
   if (work->operation().is_message()) return run_message(work, async);
@@ -125,7 +140,7 @@ void ProcessGroup::finish(Work& work, std::exception_ptr failure) noexcept {
   Operation& op = work.operation();
   try {
     if (failure) std::rethrow_exception(failure);
-    complete(op, size_);
+    if (!work.queued()) complete(op, size_);
     if (!op.is_message()) recorder_.finish(op.number);
   } catch (const BackendError& error) {
     failure =
@@ -141,14 +156,10 @@ void ProcessGroup::finish(Work& work, std::exception_ptr failure) noexcept {
 }
 
 void ProcessGroup::carry_out(Operation& op) {
-  if (!engine_) {
-    if (op.received.defined() && op.received.data() != op.sent.data() && op.sent.nbytes() > 0)
-      std::memcpy(op.received.data(), op.sent.data(), size_t(op.sent.nbytes()));
-    return;
-  }
+  if (size_ == 1) return copy_to_itself(op);
   if (judge_->has_verdict()) throw BackendError(judge_->verdict());
   try {
-    const std::unique_ptr<Transfer> transfer = engine_->start(op);
+    const std::unique_ptr<Transfer> transfer = engines_.host->start(op);
     wait_for_engine(op, *transfer);
   } catch (const BackendError& error) {
     throw BackendError(why(error));
@@ -182,8 +193,13 @@ void ProcessGroup::wait_for_engine(const Operation& op, Transfer& transfer) {
 
 void ProcessGroup::check_faults(const Operation& op, Clock::time_point now,
                                 Clock::time_point deadline) {
-  if (judge_->has_verdict()) throw BackendError(judge_->verdict());
   if (closed_) throw BackendError("the process group was destroyed");
+  check_time(op, now, deadline);
+}
+
+void ProcessGroup::check_time(const Operation& op, Clock::time_point now,
+                              Clock::time_point deadline) {
+  if (judge_->has_verdict()) throw BackendError(judge_->verdict());
   if (now >= deadline)
     throw BackendError(op.is_message() ? judge_->report_message_timeout(op.number, op.timeout)
                                        : judge_->report_timeout(op.number, op.timeout));
@@ -198,7 +214,7 @@ void ProcessGroup::run_message(const std::shared_ptr<Work>& work, bool async) {
   std::unique_ptr<Transfer> transfer;
   try {
     if (judge_->has_verdict()) throw BackendError(judge_->verdict());
-    transfer = engine_->start(work->operation());
+    transfer = engines_.host->start(work->operation());
   } catch (...) {
     return finish(*work, std::current_exception());
   }
@@ -253,7 +269,7 @@ void ProcessGroup::fail(const std::string& fault) {
 
 void ProcessGroup::shut_down() {
   if (process_ != getpid()) return;
-  if (!engine_) {
+  if (size_ == 1) {
     closed_ = true;
     return;
   }
@@ -262,12 +278,13 @@ void ProcessGroup::shut_down() {
     if (closed_.exchange(true)) return;
     changed_.notify_all();
   }
-  thread_.join();
-  if (mover_.joinable()) mover_.join();
+  for (std::thread* t : {&thread_, &mover_, &watcher_})
+    if (t->joinable()) t->join();
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !busy_; });  // a caller's thread, which sees that it is over
   }
+  if (engines_.device) shut_device();
   judge_->leave();
 }
 

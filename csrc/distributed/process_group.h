@@ -7,20 +7,31 @@
 // Messages (send, recv) begin at once, on the caller's thread: two ranks that each send before they
 // receive must not wait for each other. Those that nobody waits for are moved on by another thread,
 // which the first of them starts.
+//
+// Operations on GPUs are queued in streams at once, by the caller (device_engine.h). A third thread
+// looks whether they are done, and lets them end when they wait for a rank that will not come.
 #pragma once
 
 #include <deque>
 
+#include "distributed/device_engine.h"
 #include "distributed/judge.h"
 #include "distributed/work.h"
 
 namespace rush::distributed {
 
+// What carries out a group's operations: on the host's tensors, and on those of GPUs.
+struct RUSH_API Engines {
+  std::unique_ptr<Engine> host = nullptr;
+  std::unique_ptr<DeviceEngine> device = nullptr;
+  bool serves_host = true, serves_device = false;  // a group of one rank serves without an engine
+};
+
 class RUSH_API ProcessGroup {
  public:
-  // Without an engine, for a group of one rank. The store is the group's own part of one.
-  ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Engine> engine, int rank, int size,
-               std::string name, Milliseconds timeout);
+  // The store is the group's own part of one.
+  ProcessGroup(std::shared_ptr<Store> store, Engines engines, int rank, int size, std::string name,
+               Milliseconds timeout);
   ~ProcessGroup();
 
   int rank() const { return rank_; }
@@ -36,6 +47,10 @@ class RUSH_API ProcessGroup {
   // Carries the work out, here or on the group's thread. Returns at once if `async`, else raises
   // what went wrong. Called without the GIL.
   void run(const std::shared_ptr<Work>& work, bool async);
+  // Several messages on a GPU, as one.
+  void run_batch(const std::vector<std::shared_ptr<Work>>& works);
+  // Connects the ranks on a GPU, which the first operation there would do otherwise.
+  void connect(int device);
 
   void say_raised(const std::string& error);
   void fail(const std::string& fault);  // lets the collectives of all ranks raise this
@@ -51,18 +66,27 @@ class RUSH_API ProcessGroup {
   std::string why(const BackendError& error);
   void wait_for_engine(const Operation& op, Transfer& transfer);
   void check_faults(const Operation& op, Clock::time_point now, Clock::time_point deadline);
+  void check_time(const Operation& op, Clock::time_point now, Clock::time_point deadline);
   void finish(Work& work, std::exception_ptr failure) noexcept;
   void run_message(const std::shared_ptr<Work>& work, bool async);
   void move_messages();  // the other thread
+  void check_served(const Operation& op) const;
+  // On GPUs: process_group_device.cpp.
+  void queue_on_device(const std::vector<std::shared_ptr<Work>>& works, bool as_batch);
+  void watch_device();  // the third thread
+  void watch_turn(std::vector<std::shared_ptr<Work>>& works);
+  void break_device(const std::vector<std::shared_ptr<Work>>& works, std::exception_ptr why);
+  void shut_device();
 
   std::shared_ptr<Store> store_;
-  std::unique_ptr<Engine> engine_;
+  Engines engines_;
   const int rank_, size_;
   const std::string name_;
   Milliseconds timeout_;
   const int process_;  // a forked child has neither the threads nor the engine
   Recorder recorder_;
-  std::unique_ptr<Judge> judge_;
+  std::unique_ptr<Judge> judge_;  // null: one rank
+  Mutex queueing_{LockRank::ProcessGroup};  // held while something is queued on a GPU
   Mutex mutex_{LockRank::ProcessGroup};  // guards what follows
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<Work>> queue_;
@@ -74,7 +98,9 @@ class RUSH_API ProcessGroup {
     Clock::time_point deadline;
   };
   std::vector<Moving> moving_;  // new ones, for the other thread to take
-  std::thread thread_, mover_;
+  std::vector<std::shared_ptr<Work>> watched_;  // new ones, for the third thread to take
+  std::atomic<bool> device_broken_{false};
+  std::thread thread_, mover_, watcher_;
 };
 
 }  // namespace rush::distributed

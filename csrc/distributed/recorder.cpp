@@ -1,7 +1,5 @@
 #include "distributed/recorder.h"
 
-#include <functional>
-
 namespace rush::distributed {
 namespace {
 
@@ -32,7 +30,8 @@ int64_t Recorder::issue(std::string what, SourcePoint where) {
   // Describing a line takes the GIL, which comes before every lock; the caller holds it.
   const std::string& place = described(where);
   const std::lock_guard lock(mutex_);
-  if (issued_ == finished_) changed_ = Clock::now();
+  if (open_.empty()) changed_ = Clock::now();
+  open_.insert(issued_ + 1);
   hash_ = mixed(hash_, what);
   Entry entry{++issued_, hash_, std::move(what), place};
   if (entry.number % kStride == 0) {
@@ -46,8 +45,8 @@ int64_t Recorder::issue(std::string what, SourcePoint where) {
 
 void Recorder::finish(int64_t number) {
   const std::lock_guard lock(mutex_);
-  finished_ = std::max(finished_, number);
-  changed_ = Clock::now();
+  if (!open_.empty() && number == *open_.begin()) changed_ = Clock::now();
+  open_.erase(number);
 }
 
 int64_t Recorder::issue_message(std::string what, int peer, SourcePoint where) {
@@ -74,12 +73,12 @@ int64_t Recorder::issued() const {
 
 int64_t Recorder::finished() const {
   const std::lock_guard lock(mutex_);
-  return finished_;
+  return open_.empty() ? issued_ : *open_.begin() - 1;
 }
 
 std::optional<Clock::time_point> Recorder::waiting_since() const {
   const std::lock_guard lock(mutex_);
-  if (issued_ == finished_) return {};
+  if (open_.empty()) return {};
   return changed_;
 }
 

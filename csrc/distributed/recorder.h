@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -45,7 +46,7 @@ class RUSH_API Recorder {
   void finish_message(int64_t number);
   std::map<int64_t, Message> messages() const;  // those that are on their way, oldest first
   int64_t issued() const;
-  int64_t finished() const;
+  int64_t finished() const;  // all up to this number are
   // Since when the oldest collective that is not finished has waited; nothing when there is none.
   std::optional<Clock::time_point> waiting_since() const;
   std::optional<Entry> find(int64_t number) const;
@@ -60,7 +61,8 @@ class RUSH_API Recorder {
   const std::string& described(SourcePoint where);
 
   mutable Mutex mutex_{LockRank::Recorder};
-  int64_t issued_ = 0, finished_ = 0;
+  int64_t issued_ = 0;
+  std::set<int64_t> open_;  // issued and not finished; on GPUs they end later than on the host
   uint64_t hash_ = 0;
   Clock::time_point changed_ = Clock::now();  // when the oldest unfinished one became that
   std::deque<Entry> ring_, milestones_;

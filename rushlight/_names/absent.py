@@ -174,7 +174,7 @@ MODULES = frozenset(
     distributed.elastic distributed.elastic.multiprocessing
     distributed.elastic.multiprocessing.errors distributed.fsdp.api
     distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
-    distributed.fsdp.wrap distributed.pipelining distributed.rpc distributed.tensor._utils
+    distributed.fsdp.wrap distributed.rpc distributed.tensor._utils
     distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package quantization sparse utils.backend_registration

@@ -153,9 +153,8 @@ ROWS = (
     (
         "distributed.pipelining",
         "sharding",
-        """Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B
-        ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint""",
-        "build_stage pipe_split pipeline",
+        "ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble",
+        "",
     ),
     (
         "distributed.rpc",

@@ -52,16 +52,19 @@ def issue(
     what: str, group: Any, async_op: bool, kind: int, inputs: list[Any] | None = None,
     outputs: list[Any] | None = None, *, reduce: int = 0, root: int = 0, tag: int = 0,
     counts: tuple[list[int], list[int]] = ([], []), timeout: timedelta | None = None,
+    gpu: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """One collective or message: the Work with async_op, else nothing once it is done."""
+    """One collective or message: the Work with async_op, else nothing once it is done. Without
+    tensors ``gpu`` says where; None: where the group's own tensors go."""
     if _is_outside(group):
         warnings.warn(
             f"Running {what} on a group that this process does not belong to", stacklevel=3
         )
         return None
     member = world.member(group, what)
+    place = -1 if inputs or outputs else member.group._gpu() if gpu is None else gpu
     core_work = member.group._core._collective(
-        kind, inputs, outputs, reduce, root, tag, counts[0], counts[1], timeout, async_op
+        kind, inputs, outputs, reduce, root, tag, counts[0], counts[1], timeout, async_op, place
     )
     return Work(core_work, member.ranks) if async_op or kind == RECV else None
 
@@ -289,8 +292,14 @@ def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None,
     timeout: timedelta | None = None,
 ) -> Work | None:  # fmt: skip
-    """Waits until all ranks have come here."""
-    return issue("barrier", group, async_op, BARRIER, timeout=timeout)
+    """Waits until all ranks have come here. Between GPUs it also waits for what the current
+    stream has to do by now; ``device_ids`` names the GPU."""
+    gpu = None
+    if device_ids is not None:
+        if not isinstance(device_ids, (list, tuple)) or len(device_ids) != 1:
+            raise TypeError(f"barrier: device_ids must be a list of one number, got {device_ids!r}")
+        gpu = int(device_ids[0])
+    return issue("barrier", group, async_op, BARRIER, timeout=timeout, gpu=gpu)
 
 
 def monitored_barrier(
@@ -321,7 +330,7 @@ class _Coalescing:
 def _coalescing_manager(
     group: Any = None, device: Any = None, async_ops: bool = False
 ) -> Iterator[_Coalescing]:
-    """Collectives inside are carried out as they come: MPI needs no bracket around them."""
+    """Collectives inside are carried out as they come: they need no bracket around them."""
     manager = _Coalescing()
     yield manager
     if not async_ops:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from rushlight import cuda
 from rushlight._C import Tensor
+from rushlight._C import device as Device
 from rushlight.futures import Future
 
 __all__ = ["ProcessGroup", "Work"]
@@ -26,7 +28,8 @@ class Work:
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits until it is done, and raises what it raised. Without a timeout, or with one of 0,
-        the group's own ends it."""
+        the group's own ends it. On a GPU the current stream waits, and the host goes on, unless a
+        timeout is given."""
         return self._core.wait(timeout)
 
     def synchronize(self) -> None:
@@ -119,9 +122,14 @@ class _LazyFuture(Future):
 class ProcessGroup:
     """Processes that compute together. init_process_group and new_group make them."""
 
-    def __init__(self, core_group: Any, engine: str = "mpi") -> None:
+    def __init__(
+        self, core_group: Any, engine: str = "mpi", backends: dict[str, str] | None = None,
+        index: int | None = None,
+    ) -> None:  # fmt: skip
         self._core = core_group
         self._engine = engine
+        self._backends = {"cpu": "gloo"} if backends is None else backends
+        self._index = index  # of the GPU, where the program has named it
         self.group_name: str = core_group.group_name
 
     def rank(self) -> int:
@@ -135,6 +143,22 @@ class ProcessGroup:
     def name(self) -> str:
         """The engine that carries the tensors."""
         return self._engine
+
+    def _gpu(self) -> int:
+        """The GPU on which barriers and objects travel; -1: they do on the host."""
+        if "cpu" in self._backends:
+            return -1
+        return cuda.current_device() if self._index is None else self._index
+
+    def _device(self) -> Device:
+        """Where tensors that the library makes for itself must be."""
+        index = self._gpu()
+        return Device("cpu") if index < 0 else Device("cuda", index)
+
+    @property
+    def bound_device_id(self) -> Device | None:
+        """The GPU that init_process_group was told, or None."""
+        return None if self._index is None else Device("cuda", self._index)
 
     def __repr__(self) -> str:
         return f"<ProcessGroup {self.group_name}: rank {self.rank()} of {self.size()}>"

@@ -9,6 +9,7 @@ from rushlight._C import Tensor
 from rushlight.distributed._collectives import issue, root_of
 from rushlight.distributed._groups import RECV, SEND, Work
 from rushlight.distributed._process_groups import _is_outside, get_rank
+from rushlight.distributed._world import world
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
@@ -117,13 +118,21 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Begins several messages at once; returns a Work for each."""
+    """Begins several messages at once; returns a Work for each. On GPUs they are one operation, and
+    where that is the first of a group, all ranks of the group take part in it."""
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to be a P2POp.")
     if not p2p_op_list:
         raise ValueError("batch_isend_irecv: the list is empty")
     if any(p.group is not p2p_op_list[0].group for p in p2p_op_list):
         raise ValueError("batch_isend_irecv: all operations must be of one group")
+    group = p2p_op_list[0].group
+    if all(p.tensor.is_cuda for p in p2p_op_list) and not _is_outside(group):
+        member = world.member(group, "batch_isend_irecv")
+        messages = [
+            (SEND if p.op is isend else RECV, p.tensor, p.group_peer, p.tag) for p in p2p_op_list
+        ]
+        return [Work(w, member.ranks) for w in member.group._core._batch(messages)]
     works = []
     for p in p2p_op_list:
         side = {"group_dst" if p.op is isend else "group_src": p.group_peer}

@@ -8,6 +8,7 @@ from typing import Any
 import rushlight
 from rushlight.distributed._collectives import (
     all_gather,
+    all_gather_into_tensor,
     broadcast,
     gather,
     root_of,
@@ -15,6 +16,7 @@ from rushlight.distributed._collectives import (
 )
 from rushlight.distributed._messages import recv, send
 from rushlight.distributed._process_groups import _is_outside, get_rank, get_world_size
+from rushlight.distributed._world import world
 
 __all__ = [
     "all_gather_object",
@@ -26,12 +28,25 @@ __all__ = [
 ]
 
 
-def _as_tensor(obj):
-    return rushlight.frombuffer(bytearray(pickle.dumps(obj)), dtype=rushlight.uint8)
+def _place(group, device=None):
+    """Where the bytes travel: on the device that the call names, else where the group can."""
+    own = world.member(group, "object collective").group._device()
+    return own if device is None else rushlight.device(device)
+
+
+def _as_tensor(obj, place):
+    data = rushlight.frombuffer(bytearray(pickle.dumps(obj)), dtype=rushlight.uint8)
+    return data.to(place)
 
 
 def _as_object(tensor):
-    return pickle.loads(bytes(memoryview(tensor.contiguous())))
+    return pickle.loads(bytes(memoryview(tensor.cpu().contiguous())))
+
+
+def _lengths(parts, count, place):
+    """How long the parts are; zeros where there are none yet."""
+    numbers = [part.numel() for part in parts] if parts else [0] * count
+    return rushlight.tensor(numbers, dtype=rushlight.int64).to(place)
 
 
 def broadcast_object_list(
@@ -44,16 +59,18 @@ def broadcast_object_list(
         return
     group_src = root_of("broadcast_object_list", group, src, group_src, default=0)
     here = get_rank(group) == group_src
-    parts = [_as_tensor(obj) for obj in object_list] if here else []
-    sizes = rushlight.zeros(len(object_list), dtype=rushlight.int64)
-    if here:
-        sizes = rushlight.tensor([part.numel() for part in parts], dtype=rushlight.int64)
+    place = _place(group, device)
+    parts = [_as_tensor(obj, "cpu") for obj in object_list] if here else []
+    sizes = _lengths(parts, len(object_list), place)
     broadcast(sizes, group=group, group_src=group_src)
-    total = int(sizes.sum())
-    data = rushlight.cat(parts) if here and parts else rushlight.empty(total, dtype=rushlight.uint8)
+    counts = sizes.tolist()
+    if here and parts:
+        data = rushlight.cat(parts).to(place)
+    else:
+        data = rushlight.empty(sum(counts), dtype=rushlight.uint8, device=place)
     broadcast(data, group=group, group_src=group_src)
     if not here:
-        for i, part in enumerate(data.split(sizes.tolist())):
+        for i, part in enumerate(data.cpu().split(counts)):
             object_list[i] = _as_object(part)
 
 
@@ -68,21 +85,22 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
             f"all_gather_object: the list must hold one place per rank, {size}, got "
             f"{len(object_list)}"
         )
-    data, counts = _padded(_as_tensor(obj), group)
+    data, counts = _padded(obj, group)
     gathered = [rushlight.empty_like(data) for _ in range(size)]
     all_gather(gathered, data, group)
     for i, (part, count) in enumerate(zip(gathered, counts, strict=True)):
-        object_list[i] = _as_object(part[:count])
+        object_list[i] = _as_object(part.cpu()[:count])
 
 
-def _padded(data, group):
+def _padded(obj, group):
     """The bytes, filled up to the length of the longest rank's; and the lengths of all."""
-    sizes = [rushlight.zeros(1, dtype=rushlight.int64) for _ in range(get_world_size(group))]
-    all_gather(sizes, rushlight.tensor([data.numel()], dtype=rushlight.int64), group)
-    counts = [int(s) for s in sizes]
+    place, data = _place(group), _as_tensor(obj, "cpu")
+    sizes = rushlight.zeros(get_world_size(group), dtype=rushlight.int64).to(place)
+    all_gather_into_tensor(sizes, _lengths([data], 1, place), group)
+    counts = sizes.tolist()
     padded = rushlight.zeros(max(counts), dtype=rushlight.uint8)
     padded[: data.numel()] = data
-    return padded, counts
+    return padded.to(place), counts
 
 
 def gather_object(
@@ -107,12 +125,12 @@ def gather_object(
             f"gather_object: the list must hold one place per rank, {size}, got "
             f"{len(object_gather_list)}"
         )
-    data, counts = _padded(_as_tensor(obj), group)
+    data, counts = _padded(obj, group)
     gathered = [rushlight.empty_like(data) for _ in range(size)] if here else None
     gather(data, gathered, group=group, group_dst=root)
     if object_gather_list and gathered:
         for i, (part, count) in enumerate(zip(gathered, counts, strict=True)):
-            object_gather_list[i] = _as_object(part[:count])
+            object_gather_list[i] = _as_object(part.cpu()[:count])
 
 
 def scatter_object_list(
@@ -130,16 +148,16 @@ def scatter_object_list(
     here = get_rank(group) == root
     if here and (scatter_object_input_list is None or len(scatter_object_input_list) != size):
         raise ValueError(f"scatter_object_list: the source needs a list of {size} objects")
-    parts = [_as_tensor(obj) for obj in scatter_object_input_list or []] if here else []
-    counts = rushlight.zeros(size, dtype=rushlight.int64)
-    if here:
-        counts = rushlight.tensor([part.numel() for part in parts], dtype=rushlight.int64)
-    broadcast(counts, group=group, group_src=root)
-    longest = int(counts.max())
-    rows = [rushlight.nn.functional.pad(p, (0, longest - p.numel())) for p in parts]
-    mine = rushlight.empty(longest, dtype=rushlight.uint8)
+    place = _place(group)
+    parts = [_as_tensor(obj, "cpu") for obj in scatter_object_input_list or []] if here else []
+    lengths = _lengths(parts, size, place)
+    broadcast(lengths, group=group, group_src=root)
+    counts = lengths.tolist()
+    longest = max(counts)
+    rows = [rushlight.nn.functional.pad(p, (0, longest - p.numel())).to(place) for p in parts]
+    mine = rushlight.empty(longest, dtype=rushlight.uint8, device=place)
     scatter(mine, rows or None, group=group, group_src=root)
-    scatter_object_output_list[0] = _as_object(mine[: int(counts[get_rank(group)])])
+    scatter_object_output_list[0] = _as_object(mine.cpu()[: counts[get_rank(group)]])
 
 
 def send_object_list(
@@ -150,11 +168,11 @@ def send_object_list(
     are pickled."""
     if _is_outside(group):
         return
-    parts = [_as_tensor(obj) for obj in object_list]
+    place = _place(group, device)
+    parts = [_as_tensor(obj, "cpu") for obj in object_list]
     root = root_of("send_object_list", group, dst, group_dst)
-    sizes = rushlight.tensor([part.numel() for part in parts], dtype=rushlight.int64)
-    send(sizes, group=group, group_dst=root)
-    send(rushlight.cat(parts), group=group, group_dst=root)
+    send(_lengths(parts, len(parts), place), group=group, group_dst=root)
+    send(rushlight.cat(parts).to(place), group=group, group_dst=root)
 
 
 def recv_object_list(
@@ -167,10 +185,12 @@ def recv_object_list(
         return -1
     if src is not None or group_src is not None:
         group_src, src = root_of("recv_object_list", group, src, group_src), None
-    sizes = rushlight.zeros(len(object_list), dtype=rushlight.int64)
+    place = _place(group, device)
+    sizes = _lengths([], len(object_list), place)
     source = recv(sizes, group=group, group_src=group_src)
-    data = rushlight.empty(int(sizes.sum()), dtype=rushlight.uint8)
+    counts = sizes.tolist()
+    data = rushlight.empty(sum(counts), dtype=rushlight.uint8, device=place)
     recv(data, source, group)
-    for i, part in enumerate(data.split(sizes.tolist())):
+    for i, part in enumerate(data.cpu().split(counts)):
         object_list[i] = _as_object(part)
     return source

@@ -1,8 +1,5 @@
-"""Process groups: how they begin and end, who belongs to them.
-
-Between CPUs, MPI carries the tensors; `gloo` and `mpi` both name it. docs/distributed.md is the
-user's guide, csrc/distributed has the core.
-"""
+"""Process groups: how they begin and end, who belongs to them. docs/distributed.md is the user's
+guide, csrc/distributed has the core."""
 
 from __future__ import annotations
 
@@ -10,6 +7,17 @@ import os
 from datetime import timedelta
 from typing import Any
 
+from rushlight.distributed._backends import (
+    Backend,
+    backends_of,
+    gpu_index,
+    is_gloo_available,
+    is_mpi_available,
+    is_nccl_available,
+    is_ucc_available,
+    is_xccl_available,
+    started_backends,
+)
 from rushlight.distributed._groups import BARRIER, ProcessGroup, Work
 from rushlight.distributed._stores import PrefixStore, core
 from rushlight.distributed._world import Member, world
@@ -51,19 +59,6 @@ __all__ = [
 default_pg_timeout = DEFAULT_TIMEOUT
 
 
-class Backend(str):
-    """The name of a backend."""
-
-    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
-    backend_list = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi")
-    default_device_backend_map = {"cpu": "gloo", "cuda": "nccl"}  # noqa: RUF012 -- as in PyTorch
-
-    def __new__(cls, name: str) -> Self:
-        if not isinstance(name, str):
-            raise ValueError(f"Backend: the name must be a str, got {name!r}")
-        return super().__new__(cls, name.lower())
-
-
 class _WorldMeta(type):
     @property
     def WORLD(cls) -> ProcessGroup | None:
@@ -94,52 +89,9 @@ def is_initialized() -> bool:
     return world.default is not None
 
 
-def is_mpi_available() -> bool:
-    """Whether an MPI library was found: the wheel `mpich` has one."""
-    return core.mpi_available()
-
-
-def is_gloo_available() -> bool:
-    """Whether "gloo" may be asked for: MPI answers to that name."""
-    return is_mpi_available()
-
-
-def is_nccl_available() -> bool:
-    """Whether GPUs of several processes can work together: not yet."""
-    return False
-
-
-is_ucc_available = is_xccl_available = is_nccl_available
-
-
 def is_torchelastic_launched() -> bool:
     """Whether the launcher started this process."""
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
-
-
-def _checked_backend(backend):
-    """The backend for CPU tensors, of a name or a map such as "cpu:gloo,cuda:nccl"."""
-    if backend is None:
-        return "gloo"
-    name = Backend(backend)
-    if ":" in name:
-        parts = dict(part.split(":", 1) for part in name.split(","))
-        if "cpu" not in parts:
-            raise NotImplementedError(
-                f"init_process_group: {backend!r} names no backend for the CPU, and process groups "
-                "work with CPU tensors only so far"
-            )
-        name = parts["cpu"]
-    if name == "undefined":
-        return "gloo"
-    if name in ("nccl", "ucc", "xccl"):
-        raise NotImplementedError(
-            f'init_process_group: the backend "{name}" is not there yet: process groups work with '
-            'CPU tensors only so far; use backend="gloo"'
-        )
-    if name not in ("gloo", "mpi"):
-        raise ValueError(f'init_process_group: unknown backend "{backend}"; there is "gloo"')
-    return str(name)
 
 
 def _checked_timeout(timeout):
@@ -161,10 +113,11 @@ def init_process_group(
 
     ``init_method`` says how they find each other: ``env://`` (the default: RANK, WORLD_SIZE,
     MASTER_ADDR and MASTER_PORT, as the launcher sets them), ``tcp://host:port`` or
-    ``file:///path``; or ``store`` with ``rank`` and ``world_size``.
+    ``file:///path``; or ``store`` with ``rank`` and ``world_size``. With ``device_id`` the GPUs are
+    connected now, and not by the first collective.
     """
     if world.hub is not None:  # a rank of simulate, which belongs to a group from the start
-        _checked_backend(backend)
+        backends_of(backend)
         if world.default is None:
             raise RuntimeError(
                 "init_process_group: a simulated rank cannot join again once it has left"
@@ -172,7 +125,8 @@ def init_process_group(
         return
     if is_initialized():
         raise ValueError("init_process_group: the default group is there already")
-    name = _checked_backend(backend)
+    name, backends = started_backends(backend)
+    index = gpu_index(device_id, backends)
     timeout = _checked_timeout(timeout)
     if store is not None and init_method is not None:
         raise ValueError("init_process_group: give an init_method or a store, not both")
@@ -187,29 +141,38 @@ def init_process_group(
     # A store may serve several groups, one after the other; all ranks count alike.
     own = PrefixStore(f"default_pg/{world.times}", store)
     world.times += 1
-    if world_size > 1:
+    if world_size > 1 and "cpu" in backends:
         core.mpi_initialize(own._core, rank, world_size, timeout)
-    begin(own, rank, world_size, timeout, name)
+    begin(own, rank, world_size, timeout, name, backends, index)
     world.watch_errors()
 
 
-def begin(store: Any, rank: int, world_size: int, timeout: timedelta, backend: str) -> None:
-    """Makes the default group; the engine is ready."""
+def begin(
+    store: Any, rank: int, world_size: int, timeout: timedelta, backend: str,
+    backends: dict[str, str] | None = None, index: int | None = None,
+) -> None:  # fmt: skip
+    """Makes the default group; the engine between CPUs is ready. ``index``: the GPU, if known."""
     world.count = 0
     ranks = list(range(world_size))
-    made = _make_group(store, ranks, rank, timeout, "group/0", "the default group")
+    kinds = {"cpu": backend} if backends is None else backends
+    made = _make_group(store, ranks, rank, timeout, "group/0", "the default group", kinds, index)
     world.count = 1
     world.default, world.store = made, store
     world.add(made, ranks, backend)
 
 
-def _make_group(store, ranks, rank, timeout, place, name):
+def _make_group(store, ranks, rank, timeout, place, name, backends, index):
     """``place``: a name that no other group of the store has."""
     part = PrefixStore(place, store)
     made = core.make_group(
-        part._core, ranks, ranks.index(rank), name, timeout, world.hub, f"{world.times}/{place}"
-    )
-    return ProcessGroup(made, "mpi" if world.hub is None else "threads")
+        part._core, ranks, ranks.index(rank), name, timeout, world.hub, f"{world.times}/{place}",
+        "cpu" in backends, "cuda" in backends,
+    )  # fmt: skip
+    engine = "threads" if world.hub is not None else "mpi" if "cpu" in backends else "nccl"
+    group = ProcessGroup(made, engine, backends, index)
+    if index is not None:
+        made._connect(index)
+    return group
 
 
 def new_group(
@@ -229,7 +192,11 @@ def new_group(
         raise ValueError(
             f"new_group: the ranks must be different, and from 0 to {size - 1}, got {ranks}"
         )
-    name = default.backend if backend is None else _checked_backend(backend)
+    name, backends = default.backend, default.group._backends
+    if backend is not None:
+        name, backends = started_backends(backend)
+    if "cpu" in backends and "cpu" not in default.group._backends and world.hub is None and size > 1:
+        core.mpi_initialize(world.store._core, default.group.rank(), size, _checked_timeout(timeout))
     rank = default.group.rank()
     if use_local_synchronization:
         key = tuple(ranks)
@@ -240,10 +207,15 @@ def new_group(
         place, shown = f"group/{world.count}", f"group {world.count}"
         world.count += 1
         # Making a group waits for its ranks; one that does not come is found out here.
-        default.group._core._collective(BARRIER, None, None, 0, 0, 0, [], [], None, False)
+        here = default.group._gpu()
+        default.group._core._collective(BARRIER, None, None, 0, 0, 0, [], [], None, False, here)
     if rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER
-    made = _make_group(world.store, ranks, rank, _checked_timeout(timeout), place, shown)
+    index = gpu_index(device_id, backends)
+    if index is None and "cuda" in backends:
+        index = default.group._index
+    limit = _checked_timeout(timeout)
+    made = _make_group(world.store, ranks, rank, limit, place, shown, backends, index)
     world.add(made, ranks, name)
     return made
 
@@ -344,7 +316,8 @@ def get_backend(group: Any = None) -> str:
 
 def get_backend_config(group: Any = None) -> str:
     """The backends of a group by kind of device."""
-    return f"cpu:{get_backend(group)}"
+    kinds = world.member(group, "get_backend_config").group._backends
+    return ",".join(f"{kind}:{name}" for kind, name in kinds.items())
 
 
 def get_default_backend_for_device(device: Any) -> str:

@@ -14,11 +14,8 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 def _check_device(device_type):
-    if device_type != "cpu":
-        raise NotImplementedError(
-            f'DeviceMesh: process groups work with CPU tensors only so far, got "{device_type}"; '
-            'use "cpu"'
-        )
+    if device_type not in ("cpu", "cuda"):
+        raise ValueError(f'DeviceMesh: the kind of device is "cpu" or "cuda", got "{device_type}"')
 
 
 class DeviceMesh:
@@ -156,6 +153,13 @@ class DeviceMesh:
                 raise ValueError("DeviceMesh.from_group: several groups need a mesh")
             mesh = dist.get_process_group_ranks(groups[0])
         return DeviceMesh(device_type, mesh, mesh_dim_names=mesh_dim_names, _groups=groups)
+
+
+def mesh_of_all(device_type: str | None = None) -> DeviceMesh:
+    """All ranks in a row, on the kind of device that is named, or that the default group serves."""
+    if device_type is None:
+        device_type = dist.group.WORLD._device().type if dist.group.WORLD else "cpu"
+    return DeviceMesh(device_type, list(range(dist.get_world_size())))
 
 
 def init_device_mesh(

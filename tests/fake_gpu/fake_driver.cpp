@@ -2,6 +2,8 @@
 //
 // - Memory is the host's; copies and fills are done at once, or recorded while their stream is
 //   captured and done by each launch of the graph. Kernels do nothing.
+// - Host functions (cuLaunchHostFunc, which the fake NCCL uses) run behind the program, and so does
+//   all that is queued behind them (fake_streams.h).
 // - It is strict where the real one is: a call that may wait is refused while a stream is captured
 //   (and spoils the capture), memory must be mapped before it is touched, handles must be known,
 //   and nothing that is freed twice or at the wrong address goes unnoticed.
@@ -26,6 +28,7 @@
 #include <vector>
 
 #include "cuda/runtime/driver.h"
+#include "fake_streams.h"
 
 using namespace rush::cuda;
 
@@ -48,13 +51,16 @@ struct Capture {
 };
 
 struct FakeStream {
-  int device = 0;
+  explicit FakeStream(int device = 0) : device(device) {}
+  int device;
   Capture* capture = nullptr;
+  fake::Line line;
 };
 struct FakeEvent {
   int device = 0;
   Capture* capture = nullptr;
   bool recorded = false;
+  std::shared_ptr<fake::Point> point = std::make_shared<fake::Point>();
 };
 
 std::recursive_mutex g_mutex;
@@ -63,9 +69,10 @@ std::set<FakeEvent*> g_events;
 std::vector<Capture*> g_live;  // captures that are going on
 constexpr int kMost = 8;
 thread_local int t_device = 0;  // whose context is current
-std::array<FakeStream, kMost> g_defaults = [] {
-  std::array<FakeStream, kMost> all;
-  for (int d = 0; d < kMost; ++d) all[size_t(d)].device = d;
+// Never destroyed: threads may be at work when the process ends.
+std::array<FakeStream, kMost>& g_defaults = *[] {
+  auto* all = new std::array<FakeStream, kMost>;
+  for (int d = 0; d < kMost; ++d) (*all)[size_t(d)].device = d;
   return all;
 }();
 unsigned long long g_next = 1;
@@ -135,7 +142,7 @@ CUresult queue(CUstream s, std::function<void()> work) {
     c->graph->work.push_back(std::move(work));
     return kSuccess;
   }
-  work();
+  stream_of(s)->line.add(std::move(work));
   return kSuccess;
 }
 
@@ -205,11 +212,17 @@ FAKE(cuCtxSetCurrent)(CUcontext c) {
   return kSuccess;
 }
 FAKE(cuCtxSynchronize)() {
-  LOCKED;
-  for (Capture* c : g_live) {
-    c->spoilt = true;
-    return kCaptureUnsupported;
+  std::vector<FakeStream*> all = {&g_defaults[size_t(t_device)]};
+  {
+    LOCKED;
+    for (Capture* c : g_live) {
+      c->spoilt = true;
+      return kCaptureUnsupported;
+    }
+    for (FakeStream* stream : g_streams)
+      if (stream->device == t_device) all.push_back(stream);
   }
+  for (FakeStream* stream : all) stream->line.drain();
   return kSuccess;
 }
 
@@ -265,7 +278,12 @@ FAKE(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
 }
 FAKE(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t n, CUstream s) {
   LOCKED;
-  return queue(s, [=] { std::memcpy(host(to), from, n); });
+  if (capturing(s) || stream_of(s)->line.is_idle())
+    return queue(s, [=] { std::memcpy(host(to), from, n); });
+  // The caller may change its memory as soon as this returns.
+  const auto* bytes = static_cast<const char*>(from);
+  const auto kept = std::make_shared<std::vector<char>>(bytes, bytes + n);
+  return queue(s, [=] { std::memcpy(host(to), kept->data(), n); });
 }
 FAKE(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, size_t n, CUstream s) {
   LOCKED;
@@ -394,23 +412,39 @@ FAKE(cuMemImportFromShareableHandle)(CUmemHandle* h, void* from, int) {
 
 FAKE(cuStreamCreateWithPriority)(CUstream* s, unsigned, int) {
   LOCKED;
-  auto* stream = new FakeStream{t_device};
+  auto* stream = new FakeStream(t_device);
   g_streams.insert(stream);
   *s = reinterpret_cast<CUstream>(stream);
   return kSuccess;
 }
 FAKE(cuStreamSynchronize)(CUstream s) {
-  LOCKED;
-  return wait_for(s);
+  FakeStream* stream = nullptr;
+  {
+    LOCKED;
+    if (CUresult r = wait_for(s)) return r;
+    stream = stream_of(s);
+  }
+  stream->line.drain();
+  return kSuccess;
 }
 FAKE(cuStreamQuery)(CUstream s) {
   LOCKED;
-  return wait_for(s);
+  if (CUresult r = wait_for(s)) return r;
+  return stream_of(s)->line.is_idle() ? kSuccess : kNotReady;
+}
+FAKE(cuLaunchHostFunc)(CUstream s, void (*f)(void*), void* data) {
+  LOCKED;
+  if (capturing(s)) return queue(s, [=] { f(data); });
+  stream_of(s)->line.add_slow([=] { f(data); });
+  return kSuccess;
 }
 FAKE(cuStreamWaitEvent)(CUstream s, CUevent e, unsigned) {
   LOCKED;
   auto* event = reinterpret_cast<FakeEvent*>(e);
-  if (event->capture) stream_of(s)->capture = event->capture;  // joins
+  if (event->capture)
+    stream_of(s)->capture = event->capture;  // joins
+  else
+    stream_of(s)->line.wait_for(event->point);
   return kSuccess;
 }
 FAKE(cuEventCreate)(CUevent* e, unsigned) {
@@ -433,6 +467,7 @@ FAKE(cuEventRecord)(CUevent e, CUstream s) {
   if (event->device != stream_of(s)->device) return kInvalidHandle;
   event->capture = capturing(s);
   event->recorded = true;
+  if (!event->capture) stream_of(s)->line.record(event->point);
   return kSuccess;
 }
 FAKE(cuEventRecordWithFlags)(CUevent e, CUstream, unsigned) {
@@ -450,11 +485,18 @@ static CUresult event_done(CUevent e) {
 }
 FAKE(cuEventQuery)(CUevent e) {
   LOCKED;
-  return event_done(e);
+  if (CUresult r = event_done(e)) return r;
+  return fake::Line::has_passed(*reinterpret_cast<FakeEvent*>(e)->point) ? kSuccess : kNotReady;
 }
 FAKE(cuEventSynchronize)(CUevent e) {
-  LOCKED;
-  return event_done(e);
+  std::shared_ptr<fake::Point> point;
+  {
+    LOCKED;
+    if (CUresult r = event_done(e)) return r;
+    point = reinterpret_cast<FakeEvent*>(e)->point;
+  }
+  fake::Line::await(*point, point->recorded);
+  return kSuccess;
 }
 FAKE(cuEventElapsedTime)(float* ms, CUevent a, CUevent b) {
   LOCKED;
@@ -509,7 +551,7 @@ FAKE(cuGraphGetNodes)(CUgraph graph, CUgraphNode*, size_t* count) {
 FAKE(cuGraphLaunch)(CUgraphExec exec, CUstream s) {
   LOCKED;
   if (capturing(s)) return kCaptureUnsupported;
-  for (const auto& work : reinterpret_cast<Graph*>(exec)->work) work();
+  for (const auto& work : reinterpret_cast<Graph*>(exec)->work) stream_of(s)->line.add(work);
   return kSuccess;
 }
 FAKE(cuGraphExecDestroy)(CUgraphExec exec) {

@@ -7,6 +7,8 @@
 #include "bindings/handle.h"
 #include "core/thread_generator.h"
 #include "distributed/mpi/mpi_engine.h"
+#include "distributed/nccl/nccl_engine.h"
+#include "distributed/nccl/nccl_library.h"
 #include "distributed/pmi_server.h"
 #include "distributed/process_group.h"
 #include "distributed/threads/thread_engine.h"
@@ -30,15 +32,17 @@ Tensor tensor_argument(const char* function, nb::handle o) {
 std::shared_ptr<ProcessGroup> make_group(const std::shared_ptr<Store>& store,
                                          const std::vector<int>& ranks, int rank,
                                          const std::string& name, nb::handle timeout,
-                                         threads::Hub* hub, const std::string& room) {
+                                         threads::Hub* hub, const std::string& room, bool on_host,
+                                         bool on_gpus) {
   const Milliseconds limit = as_milliseconds(timeout);
   const ReleaseGil released;
-  std::unique_ptr<Engine> engine;
+  Engines engines{.serves_host = on_host, .serves_device = on_gpus};
   const int size = int(ranks.size());
-  if (size > 1)
-    engine =
+  if (size > 1 && on_host)
+    engines.host =
         hub ? threads::make_engine(*hub, room, size, rank) : mpi::make_engine(*store, ranks, limit);
-  return owned_here(new ProcessGroup(store, std::move(engine), rank, size, name, limit));
+  if (size > 1 && on_gpus) engines.device = nccl::make_engine(store, rank, size, limit);
+  return owned_here(new ProcessGroup(store, std::move(engines), rank, size, name, limit));
 }
 
 std::vector<Tensor> tensor_list(const char* function, nb::handle list) {
@@ -51,10 +55,11 @@ std::vector<Tensor> tensor_list(const char* function, nb::handle list) {
 std::shared_ptr<Work> collective(ProcessGroup& group, int kind, nb::handle inputs,
                                  nb::handle outputs, int reduce, int root, int tag,
                                  std::vector<int64_t> input_counts,
-                                 std::vector<int64_t> output_counts, nb::handle timeout,
-                                 bool async) {
+                                 std::vector<int64_t> output_counts, nb::handle timeout, bool async,
+                                 int device) {
   jit::end_recording("a collective of several processes");
   Operation op;
+  op.device = device;
   op.kind = Collective(kind);
   op.reduce = ReduceOp(reduce);
   op.root = root;
@@ -76,12 +81,40 @@ std::shared_ptr<Work> collective(ProcessGroup& group, int kind, nb::handle input
   return work;
 }
 
-bool wait(Work& work, nb::handle timeout) {
-  Milliseconds limit = timeout.is_none() ? Milliseconds(0) : as_milliseconds(timeout);
-  const bool limited = limit.count() > 0;
-  if (!limited) limit = std::chrono::hours(24 * 365);  // the group's timeout ends it
+// [(kind, tensor, peer, tag)]: messages on one GPU, as one.
+std::vector<std::shared_ptr<Work>> batch(ProcessGroup& group, const nb::list& messages) {
+  jit::end_recording("messages between processes");
+  std::vector<Operation> ops;
+  for (nb::handle message : messages) {
+    const auto parts = nb::borrow<nb::tuple>(message);
+    Operation& op = ops.emplace_back();
+    op.kind = Collective(nb::cast<int>(parts[0]));
+    (op.kind == Collective::Send ? op.inputs : op.outputs)
+        .push_back(tensor_argument(name_of(op.kind), parts[1]));
+    op.root = nb::cast<int>(parts[2]);
+    op.tag = nb::cast<int>(parts[3]);
+    op.rank = group.rank();
+    {
+      const ReleaseGil released;
+      prepare(op, group.size());
+    }
+    check(op.device == ops[0].device, ErrorKind::Device, "batch_isend_irecv",
+          "the tensors must be on one device");
+  }
+  const SourcePoint where = source_here();
+  std::vector<std::shared_ptr<Work>> works;
+  for (Operation& op : ops) works.push_back(group.issue(std::move(op), where));
   const ReleaseGil released;
-  if (!work.wait(limit))
+  group.run_batch(works);
+  return works;
+}
+
+bool wait(Work& work, nb::handle timeout) {
+  const Milliseconds limit = timeout.is_none() ? Milliseconds(0) : as_milliseconds(timeout);
+  const ReleaseGil released;
+  if (limit.count() == 0)
+    work.wait_in_stream();  // the group's timeout ends it
+  else if (!work.wait(limit))
     throw BackendError(
         concat(name_of(work.operation().kind), ": wait timed out after ", limit.count(), " ms"));
   return true;
@@ -141,7 +174,9 @@ void add_process_groups(nb::module_& m) {
       .def("_collective", collective, nb::arg("kind"), nb::arg("inputs").none(),
            nb::arg("outputs").none(), nb::arg("reduce"), nb::arg("root"), nb::arg("tag"),
            nb::arg("input_counts"), nb::arg("output_counts"), nb::arg("timeout").none(),
-           nb::arg("async_op"))
+           nb::arg("async_op"), nb::arg("device") = -1)
+      .def("_batch", batch)
+      .def("_connect", &ProcessGroup::connect, Unlocked())
       .def("_set_timeout", [](ProcessGroup& g, nb::handle t) { g.set_timeout(as_milliseconds(t)); })
       .def("_say_raised", &ProcessGroup::say_raised, Unlocked())
       .def("_fail", &ProcessGroup::fail, Unlocked())
@@ -158,6 +193,8 @@ void add_process_groups(nb::module_& m) {
         [](const std::vector<std::string>& hosts) { return process_mapping(hosts); });
   m.def("mpi_available", mpi::is_available);
   m.def("mpi_version", mpi::library_version);
+  m.def("nccl_available", nccl::is_available);
+  m.def("nccl_version", nccl::version);
   m.def("mpi_initialize",
         [](const std::shared_ptr<Store>& store, int rank, int size, nb::handle timeout) {
           const Milliseconds limit = as_milliseconds(timeout);
@@ -166,7 +203,7 @@ void add_process_groups(nb::module_& m) {
         });
   m.def("make_group", make_group, nb::arg("store"), nb::arg("ranks"), nb::arg("rank"),
         nb::arg("name"), nb::arg("timeout"), nb::arg("hub").none() = nb::none(),
-        nb::arg("room") = "");
+        nb::arg("room") = "", nb::arg("on_host") = true, nb::arg("on_gpus") = false);
 }
 
 }  // namespace rush::py

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "core/warn.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/kernel_cache.h"
+#include "cuda/runtime/outside_fault.h"
 
 namespace rush::cuda {
 namespace {
@@ -120,6 +122,7 @@ struct Faults {
   std::array<Checked, kRemembered> checked;
   // Captured kernels keep their numbers from replay to replay, beyond what is remembered above.
   std::deque<Checked> captured;
+  std::exception_ptr outside;  // what another process's fault has done to this device's results
 };
 // Numbers of captured launches begin here.
 constexpr uint64_t kFirstCaptured = uint64_t(1) << 62;
@@ -281,6 +284,13 @@ FaultSlot next_fault_slot(int device, const char* op, const char* rule) {
 
 void expect_faults(int device) { faults_of(device).pending.store(true, std::memory_order_relaxed); }
 
+void note_outside_fault(int device, std::exception_ptr fault) {
+  Faults& f = faults_of(device);
+  std::lock_guard lock(f.mutex);
+  f.outside = std::move(fault);
+  f.pending.store(true, std::memory_order_relaxed);
+}
+
 void raise_faults(int device) {
   Faults& f = faults_of(device);
   if (!f.pending.load(std::memory_order_relaxed)) [[likely]]
@@ -290,6 +300,8 @@ void raise_faults(int device) {
   Checked checked;
   {
     std::lock_guard lock(f.mutex);
+    if (f.outside) std::rethrow_exception(std::exchange(f.outside, nullptr));
+    if (!f.record) return f.pending.store(false, std::memory_order_relaxed);
     const CUstream stream = current_stream(device)->handle;
     must(driver().MemcpyDtoHAsync(&found, address(f.record), sizeof found, stream), "cuda");
     must(driver().StreamSynchronize(stream), "cuda");

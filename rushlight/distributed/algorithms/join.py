@@ -134,6 +134,6 @@ class Join:
 
 def _count(group: Any, mine: int) -> int:
     """The sum of all ranks' numbers."""
-    total = rushlight.tensor([mine])
+    total = rushlight.tensor([mine]).to(group._device())
     dist.all_reduce(total, group=group)
     return int(total)

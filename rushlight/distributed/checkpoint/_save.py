@@ -65,7 +65,7 @@ class _Plan:
             writes = number % self.size == self.rank if plain else is_first
             entry = {"shape": list(value.shape), "dtype": str(value.dtype), "parts": []}
             if writes and 0 not in sizes:
-                self.tensors[name] = local_of(value).detach().clone().contiguous()
+                self.tensors[name] = _on_host(local_of(value).detach())
                 entry["parts"] = [{"file": self.file, "first": first, "sizes": sizes}]
             mine["tensors"][name] = entry
 
@@ -89,6 +89,11 @@ class _Plan:
         for entry in os.listdir(self.folder):
             if entry.endswith(".safetensors") and not entry.startswith(self.name + "_"):
                 os.unlink(os.path.join(self.folder, entry))
+
+
+def _on_host(tensor):
+    """A copy that later steps do not change."""
+    return tensor.contiguous().cpu() if tensor.is_cuda else tensor.clone().contiguous()
 
 
 def _sync(path):

@@ -60,7 +60,9 @@ def _fitted(value: Any, target: Any, options: StateDictOptions) -> Any:
     """A saved tensor, cut as the target is."""
     if not isinstance(target, DTensor) or isinstance(value, DTensor):
         if options.broadcast_from_rank0 and isinstance(value, Tensor) and dist.is_initialized():
-            value = value.clone()
+            kinds = dist.group.WORLD._backends if dist.group.WORLD else {}
+            fits = value.device.type in kinds or not isinstance(target, Tensor)
+            value = value.clone() if fits else value.to(target.device)
             dist.broadcast(value, 0)
         return value
     source = 0 if options.broadcast_from_rank0 else None

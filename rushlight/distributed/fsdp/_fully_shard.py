@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, TypeVar
 
-from rushlight import distributed as dist
 from rushlight._C import Tensor
-from rushlight.distributed.device_mesh import DeviceMesh
+from rushlight.distributed.device_mesh import DeviceMesh, mesh_of_all
 from rushlight.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
 from rushlight.distributed.fsdp._unit import Unit, placements_of
 from rushlight.distributed.tensor._modules import distribute_parameter
@@ -66,8 +65,9 @@ class FSDPModule:
         )
 
 
-def _mesh_of(mesh: DeviceMesh | None) -> DeviceMesh:
-    made = DeviceMesh("cpu", list(range(dist.get_world_size()))) if mesh is None else mesh
+def _mesh_of(mesh: DeviceMesh | None, modules: list[Any]) -> DeviceMesh:
+    places = {p.device.type for m in modules for p in m.parameters()} - {"meta"}
+    made = mesh_of_all(places.pop() if len(places) == 1 else None) if mesh is None else mesh
     if made.ndim > 2:
         raise ValueError(f"fully_shard: the mesh must have one or two dims, got {made}")
     return made
@@ -102,7 +102,7 @@ def fully_shard(
     if shard_placement_fn is not None:
         raise NotImplementedError("fully_shard: shard_placement_fn is not there; dim 0 is cut")
     modules: list[Any] = list(module) if isinstance(module, (list, tuple)) else [module]
-    grid = _mesh_of(mesh)
+    grid = _mesh_of(mesh, modules)
     ignored = {id(p) for p in ignored_params or ()}
     done = {
         id(p) for m in modules for sub in m.modules() if isinstance(sub, FSDPModule)

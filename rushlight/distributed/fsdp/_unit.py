@@ -101,7 +101,7 @@ class Unit:
             mine = rushlight.cat(
                 [_filled(parts[i], n) for i, n in zip(members, lengths, strict=True)]
             )
-            every = rushlight.empty(size * mine.numel(), dtype=mine.dtype)
+            every = rushlight.empty(size * mine.numel(), dtype=mine.dtype, device=mine.device)
             dist.all_gather_into_tensor(every, mine, self.group)
             columns = every.view(size, -1).split(lengths, 1)
             for i, column in zip(members, columns, strict=True):
@@ -161,7 +161,7 @@ class Unit:
             length = self._padded_rows(i) * self._row(i)
             rows.append(_filled(grad, size * length).view(size, length))
         sent = rushlight.cat(rows, 1).contiguous()
-        mine = rushlight.empty(sent.shape[1], dtype=sent.dtype)
+        mine = rushlight.empty(sent.shape[1], dtype=sent.dtype, device=sent.device)
         op = dist.ReduceOp.AVG if self.divisor is None else dist.ReduceOp.SUM
         dist.reduce_scatter_tensor(mine, sent, op, self.group)
         if self.replicas is not None:
@@ -180,7 +180,7 @@ def _filled(tensor, length):
     missing = length - flat.numel()
     if missing == 0:
         return flat
-    return rushlight.cat([flat, rushlight.zeros(missing, dtype=flat.dtype)])
+    return rushlight.cat([flat, rushlight.zeros(missing, dtype=flat.dtype, device=flat.device)])
 
 
 def placements_of(mesh: Any) -> list[Any]:

@@ -150,7 +150,7 @@ class _AllToAll(Function):
     @staticmethod
     def forward(ctx: Any, group: Any, shapes: Any, *inputs: Any) -> Any:
         ctx.group, ctx.like = group, [rushlight.empty_like(t) for t in inputs]
-        outputs = [rushlight.empty(s, dtype=inputs[0].dtype) for s in shapes]
+        outputs = [rushlight.empty(s, dtype=inputs[0].dtype, device=inputs[0].device) for s in shapes]
         dist.all_to_all(outputs, list(inputs), group)
         return tuple(outputs)
 
@@ -165,13 +165,13 @@ class _AllToAllSingle(Function):
     @staticmethod
     def forward(ctx: Any, group: Any, shape: Any, to: Any, of: Any, tensor: Any) -> Any:
         ctx.group, ctx.shape, ctx.to, ctx.of = group, tensor.shape, to, of
-        output = rushlight.empty(shape, dtype=tensor.dtype)
+        output = rushlight.empty(shape, dtype=tensor.dtype, device=tensor.device)
         dist.all_to_all_single(output, tensor, to, of, group)
         return output
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        back = rushlight.empty(ctx.shape, dtype=grad.dtype)
+        back = rushlight.empty(ctx.shape, dtype=grad.dtype, device=grad.device)
         dist.all_to_all_single(back, grad, ctx.of, ctx.to, ctx.group)
         return None, None, None, None, back
 

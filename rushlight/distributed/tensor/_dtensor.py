@@ -10,7 +10,7 @@ from rushlight import _C
 from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight.distributed._placements import Partial, Placement, Replicate, Shard
-from rushlight.distributed.device_mesh import DeviceMesh
+from rushlight.distributed.device_mesh import DeviceMesh, mesh_of_all
 from rushlight.distributed.tensor._moves import gradient_is_partial, move, own_part, part_sizes
 
 __all__ = ["DTensor", "distribute_tensor"]
@@ -306,7 +306,7 @@ class DTensor(Tensor):
 
 
 def _mesh_or_default(mesh: DeviceMesh | None) -> DeviceMesh:
-    return DeviceMesh("cpu", list(range(dist.get_world_size()))) if mesh is None else mesh
+    return mesh_of_all() if mesh is None else mesh
 
 
 def distribute_tensor(
@@ -329,7 +329,7 @@ def distribute_tensor(
         )
     kept = checked_placements("distribute_tensor", placements, mesh, tensor.dim())
     with rushlight.no_grad():
-        local = tensor.detach().clone()
+        local = tensor.detach().clone().to(mesh.device_type)
         for mesh_dim, p in enumerate(kept):
             group = mesh.get_group(mesh_dim)
             if src_data_rank is not None:

@@ -52,7 +52,8 @@ def _padded(tensor, dim, length):
         return tensor.contiguous()
     shape = list(tensor.shape)
     shape[dim] = missing
-    return rushlight.cat([tensor, rushlight.zeros(shape, dtype=tensor.dtype)], dim)
+    filling = rushlight.zeros(shape, dtype=tensor.dtype, device=tensor.device)
+    return rushlight.cat([tensor, filling], dim)
 
 
 def gather(tensor: Any, dim: int, total: int, group: Any) -> Any:

@@ -118,7 +118,7 @@ def _norm_of(tensor, order):
     if local.numel():
         norm = rushlight.linalg.vector_norm(local, order)
     else:
-        norm = rushlight.zeros((), dtype=local.dtype)
+        norm = rushlight.zeros((), dtype=local.dtype, device=local.device)
     unlimited = math.isinf(order)
     power = norm if unlimited else norm**order
     op = dist.ReduceOp.MAX if order > 0 and unlimited else dist.ReduceOp.SUM

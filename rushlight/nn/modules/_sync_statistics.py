@@ -34,10 +34,11 @@ def _own_statistics(x):
     channels = x.shape[1]
     count = x.numel() // channels if channels else 0
     if count == 0:
-        return rushlight.zeros(2 * channels + 1, dtype=x.dtype)
+        return rushlight.zeros(2 * channels + 1, dtype=x.dtype, device=x.device)
     mean = x.mean(_dims(x))
     spread = (x - _channel(mean, x)).square().sum(_dims(x))
-    return rushlight.cat([mean, spread, rushlight.full((1,), float(count), dtype=x.dtype)])
+    number = rushlight.full((1,), float(count), dtype=x.dtype, device=x.device)
+    return rushlight.cat([mean, spread, number])
 
 
 class Normalised(Function):
@@ -50,7 +51,7 @@ class Normalised(Function):
     ) -> Any:  # fmt: skip
         x = _wide(input)
         mine = _own_statistics(x)
-        every = rushlight.empty(group.size(), mine.numel(), dtype=mine.dtype)
+        every = rushlight.empty(group.size(), mine.numel(), dtype=mine.dtype, device=mine.device)
         distributed.all_gather_into_tensor(every, mine, group)
         channels = x.shape[1]
         means, spreads, counts = every.split([channels, channels, 1], 1)

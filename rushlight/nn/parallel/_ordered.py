@@ -46,7 +46,7 @@ def sum_over_ranks(flat: Any, group: Any) -> Any:
     if size == 1:
         return flat
     chunk = -(-flat.numel() // size)
-    sent = rushlight.zeros(size * chunk, dtype=flat.dtype)
+    sent = rushlight.zeros(size * chunk, dtype=flat.dtype, device=flat.device)
     sent[: flat.numel()] = flat
     rows = rushlight.empty_like(sent)
     distributed.all_to_all_single(rows, sent, group=group)

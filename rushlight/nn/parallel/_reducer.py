@@ -60,18 +60,20 @@ class _Hooked:
 
 
 def deal(order: list[int], parameters: list[Any], cap: int) -> list[list[int]]:
-    """Indices of parameters in buckets of at most ``cap`` bytes, each of one dtype."""
+    """Indices of parameters in buckets of at most ``cap`` bytes, each of one dtype and
+    device."""
     done, open_buckets = [], {}
     for i in order:
         p = parameters[i]
         room = FIRST_BUCKET if not done and FIRST_BUCKET < cap else cap
-        indices, used = open_buckets.setdefault(p.dtype, ([], 0))
+        kind = (p.dtype, p.device)
+        indices, used = open_buckets.setdefault(kind, ([], 0))
         size = p.numel() * p.element_size()
         if indices and used + size > room:
             done.append(indices)
             indices, used = [], 0
         indices.append(i)
-        open_buckets[p.dtype] = (indices, used + size)
+        open_buckets[kind] = (indices, used + size)
     return done + [indices for indices, _ in open_buckets.values()]
 
 
@@ -92,6 +94,7 @@ class Reducer:
         self.names = [name for name, _ in named_parameters]
         self.parameters = [parameter for _, parameter in named_parameters]
         self.alone = group.size() == 1
+        self.place = group._device()  # of small tensors on which the ranks agree
         self.average, self.largest, self.agree = average, largest, agree
         self.cap, self.find_unused, self.as_views = cap, find_unused, as_views
         self.expects = False  # a forward pass wants its gradients averaged
@@ -238,6 +241,7 @@ class Reducer:
     def _used_anywhere(self, unused):
         flags = rushlight.ones(len(self.parameters), dtype=rushlight.uint8)
         flags[unused] = 0
+        flags = flags.to(self.place)
         self.largest(flags)
         return flags.tolist()
 

@@ -14,6 +14,7 @@ from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook
 from rushlight.nn.modules import Module
 from rushlight.nn.parallel._ordered import OrderedReducer
 from rushlight.nn.parallel._reducer import MIB, Reducer
+from rushlight.utils._pytree import tree_map
 
 __all__ = ["DistributedDataParallel"]
 
@@ -58,7 +59,8 @@ class DistributedDataParallel(Module, Joinable):
         self.static_graph = static_graph
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
-        self.device_ids = self.output_device = None
+        self.device_ids: list[int] | None = None
+        self.output_device: Any = None
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self._named = [
             (name, p)
@@ -96,18 +98,32 @@ class DistributedDataParallel(Module, Joinable):
                 "DistributedDataParallel is not needed when a module doesn't have any parameters "
                 "that require a gradient."
             )
-        for name, parameter in self._named:
-            if parameter.device.type != "cpu":
-                raise NotImplementedError(
-                    f"DistributedDataParallel: {name} is on {parameter.device}, and process groups "
-                    "work with CPU tensors only so far; nn.DataParallel uses the GPUs of one "
-                    "process"
-                )
-        if device_ids or output_device is not None:
+        places = {parameter.device for _, parameter in self._named}
+        kinds = {place.type for place in places}
+        if not kinds <= self.process_group._backends.keys():
             raise ValueError(
-                "DistributedDataParallel: device_ids and output_device are for modules on GPUs, "
-                f"and this one is on the CPU; got {device_ids} and {output_device}"
+                f"DistributedDataParallel: the module is on {sorted(map(str, places))}, and its "
+                f"process group serves {sorted(self.process_group._backends)} only; "
+                'init_process_group("cpu:gloo,cuda:nccl") serves both'
             )
+        if not device_ids and output_device is None:
+            return
+        if len(places) > 1 or kinds != {"cuda"}:
+            raise ValueError(
+                "DistributedDataParallel: device_ids and output_device are for modules on one GPU, "
+                f"and this one is on {sorted(map(str, places))}; got {device_ids} and "
+                f"{output_device}"
+            )
+        place = places.pop()
+        ids = [rushlight.device("cuda", d) if isinstance(d, int) else rushlight.device(d)
+               for d in device_ids or [place]]  # fmt: skip
+        if ids != [place]:
+            raise ValueError(
+                f"DistributedDataParallel: device_ids must be [{place.index}], where the module "
+                f"is, got {device_ids}"
+            )
+        self.device_ids = [place.index]
+        self.output_device = place.index if output_device is None else output_device
 
     def _average(self, tensor):
         if self._divides_by_active:
@@ -118,7 +134,7 @@ class DistributedDataParallel(Module, Joinable):
         distributed.all_reduce(tensor, ReduceOp.MAX, self.process_group)
 
     def _agree(self, order):
-        tensor = rushlight.tensor(order, dtype=rushlight.int64)
+        tensor = rushlight.tensor(order, dtype=rushlight.int64).to(self.process_group._device())
         distributed.broadcast(tensor, group=self.process_group, group_src=0)
         return tensor.tolist()
 
@@ -145,7 +161,7 @@ class DistributedDataParallel(Module, Joinable):
             return
         kinds: dict[Any, list[Any]] = {}
         for tensor in tensors:
-            kinds.setdefault(tensor.dtype, []).append(tensor)
+            kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
         with rushlight.no_grad():
             for same in kinds.values():
                 flat = rushlight.cat([t.reshape(-1) for t in same])
@@ -162,6 +178,7 @@ class DistributedDataParallel(Module, Joinable):
 
     def _last_of_those(self, here: bool) -> int:
         mine = rushlight.tensor([self.process_group.rank() if here else -1])
+        mine = mine.to(self.process_group._device())
         self._largest(mine)
         return int(mine)
 
@@ -172,6 +189,8 @@ class DistributedDataParallel(Module, Joinable):
         if self.require_forward_param_sync and self.broadcast_buffers and self._shared_buffers:
             self._sync_buffers(has_inputs=True)
         self.require_forward_param_sync = synced
+        if self.device_ids:
+            inputs, kwargs = _moved((inputs, kwargs), self._named[0][1].device)
         output = self.module(*inputs, **kwargs)
         if self.require_forward_param_sync:
             self._reducer.prepare()
@@ -253,6 +272,16 @@ class DistributedDataParallel(Module, Joinable):
 
         hook = DDPCommHookType[comm_hook_type.name].value
         self.register_comm_hook(self.process_group, hook)
+
+
+def _moved(values: Any, place: rushlight.device) -> Any:
+    """The same with all tensors on the module's GPU."""
+
+    def one(value: Any) -> Any:
+        is_tensor = isinstance(value, rushlight.Tensor)
+        return value.to(place, non_blocking=True) if is_tensor else value
+
+    return tree_map(one, values)
 
 
 class _Divided:

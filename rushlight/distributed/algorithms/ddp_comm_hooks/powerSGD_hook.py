@@ -179,7 +179,8 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket: Any) -> Future:
     """Compresses the whole bucket as one square matrix: faster, and less exact."""
     length = bucket.buffer().numel()
     side = math.isqrt(max(0, length - 1)) + 1
-    square = rushlight.zeros(side * side, dtype=bucket.buffer().dtype)
+    flat = bucket.buffer()
+    square = rushlight.zeros(side * side, dtype=flat.dtype, device=flat.device)
 
     def split(buffer: Any) -> tuple[list[Any], list[Any]]:
         square[:length] = buffer

@@ -1,0 +1,39 @@
+// communicator.h: some ranks that NCCL has connected, and the stream in which they work.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "cuda/runtime/stream.h"
+#include "distributed/nccl/nccl_library.h"
+
+namespace rush::distributed::nccl {
+
+// Connecting waits for all its ranks, in a way that cannot be left. So a thread of its own does
+// it, which is forgotten when the wait must end: what it makes then, it aborts itself.
+class Communicator {
+ public:
+  // The ranks agree on `key`, which nobody uses twice, and find each other through the store.
+  Communicator(std::shared_ptr<Store> store, std::string key, int rank, int size, int device,
+               Milliseconds timeout);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+
+  bool is_connected();  // throws BackendError when connecting failed
+  Comm handle() const;  // of a connected one; throws BackendError after abort()
+  void check_error() const;  // throws what NCCL found out behind the program
+
+  // Ends whatever its kernels wait for. It cannot be used any more.
+  void abort() noexcept;
+  // Gives it back in order, with the others; not waited for longer than some seconds.
+  void destroy() noexcept;
+
+  const int device;
+  cuda::Stream* const stream;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // shared with the thread
+};
+
+}  // namespace rush::distributed::nccl

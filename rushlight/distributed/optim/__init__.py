@@ -1,8 +1,9 @@
 """Optimisers for several processes."""
 
 from rushlight._names.missing import fill
+from rushlight.distributed.optim.optimizer import DistributedOptimizer
 from rushlight.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
-__all__ = ["ZeroRedundancyOptimizer"]
+__all__ = ["DistributedOptimizer", "ZeroRedundancyOptimizer"]
 
 fill(globals())

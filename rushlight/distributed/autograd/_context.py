@@ -253,7 +253,7 @@ class Contexts:
                     future.set_exception(error)
                 continue
             for _, _, _, future in batch:
-                after.add_done_callback(lambda over, future=future: _pass_on(over, future))
+                after.add_done_callback(lambda over, future=future: pass_on(over, future))
 
     def _compute(self, context, this, batch):
         """One pass of the engine for all that is ready; the received records that are complete."""
@@ -303,20 +303,13 @@ def _all_done(futures):
     after = Future()
 
     def check(both: Future) -> None:
-        try:
-            for future in both.value():
-                future.value()
-        except Exception as error:
-            after.set_exception(error)
-        else:
-            after.set_result(None)
+        errors = [error for future in futures if (error := future._outcome()[1]) is not None]
+        after._finish(None, errors[0] if errors else None)
 
     collect_all(futures).add_done_callback(check)
     return after
 
 
-def _pass_on(over, future):
-    try:
-        future.set_result(over.value())
-    except Exception as error:
-        future.set_exception(error)
+def pass_on(over: Future, future: Future) -> None:
+    """Gives one future the result or the error of another, which is there."""
+    future._finish(*over._outcome())

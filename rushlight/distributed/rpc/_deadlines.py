@@ -12,12 +12,23 @@ from collections.abc import Callable
 _PAUSE = 0.2  # seconds within which what was left is done
 
 
+class Timer:
+    """A function to be called, unless it is cancelled before."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function: Callable[[], None] | None = function
+
+    def cancel(self) -> None:
+        """Forgets the function, and what it holds."""
+        self.function = None
+
+
 class Housekeeper:
     """Calls functions at their times; ``leave`` adds one from any place, also a destructor, where
     no lock may be taken."""
 
     def __init__(self, name: str) -> None:
-        self._times: list[tuple[float, int, Callable[[], None]]] = []
+        self._times: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._left: deque[Callable[[], None]] = deque()
@@ -25,10 +36,10 @@ class Housekeeper:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def at(self, seconds: float, function: Callable[[], None]) -> None:
-        """Calls the function after these seconds."""
+    def at(self, seconds: float, timer: Timer) -> None:
+        """Calls the timer's function after these seconds."""
         with self._changed:
-            entry = (time.monotonic() + seconds, next(self._numbers), function)
+            entry = (time.monotonic() + seconds, next(self._numbers), timer)
             heapq.heappush(self._times, entry)
             if self._times[0] is entry:
                 self._changed.notify()
@@ -53,8 +64,9 @@ class Housekeeper:
                 due = []
                 while self._times and self._times[0][0] <= time.monotonic():
                     due.append(heapq.heappop(self._times)[2])
-            for function in due:
-                function()
+            for timer in due:
+                if (function := timer.function) is not None:
+                    function()
 
     def end(self) -> None:
         """Ends the thread."""

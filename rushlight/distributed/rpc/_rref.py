@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rushlight.distributed._world import world
 from rushlight.distributed.rpc.options import UNSET_RPC_TIMEOUT
+from rushlight.distributed.autograd._context import pass_on
 from rushlight.futures import Future
 
 if TYPE_CHECKING:
@@ -56,16 +57,18 @@ class OwnedValues:
         from rushlight.distributed.rpc._worker import Later
 
         with self._lock:
-            future = self._entry(number).value
+            entry = self._entry(number)
         try:
             value = make()
         except Exception as error:
-            future.set_exception(error)
-            return
-        if not isinstance(value, Later):
-            future.set_result(value)
-            return
-        value.future.add_done_callback(lambda done: _pass_on(done, future))
+            entry.value.set_exception(error)
+        else:
+            if isinstance(value, Later):
+                value.future.add_done_callback(lambda done: pass_on(done, entry.value))
+            else:
+                entry.value.set_result(value)
+        with self._lock:  # all copies may have died meanwhile
+            self._forget_if_unused(number, entry)
 
     def value_of(self, number: Number) -> Future:
         """The value, or the error that came instead."""
@@ -92,19 +95,12 @@ class OwnedValues:
 
     def _forget_if_unused(self, number, entry):
         if not entry.copies and not entry.dropped:
-            del self._values[number]
+            self._values.pop(number, None)
 
     def count(self) -> int:
         """How many values there are."""
         with self._lock:
             return len(self._values)
-
-
-def _pass_on(done, future):
-    try:
-        future.set_result(done.value())
-    except Exception as error:
-        future.set_exception(error)
 
 
 class RRef(Generic[_T]):

@@ -21,6 +21,9 @@ class ThreadTransport:
             self._workers = _rooms.setdefault(room, {})
             self._workers[worker.me.id] = worker
 
+    def start(self) -> None:
+        """Calls are taken from the start."""
+
     def send(self, to: int, message: Message, came: Callable[[Any, Any], None]) -> None:
         """Calls ``came(reply, None)`` or ``came(None, error)``, once."""
         other = self._workers.get(to)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rushlight.distributed import _world
 from rushlight.distributed.autograd._context import Contexts, attached, prepare
-from rushlight.distributed.rpc._deadlines import Housekeeper
+from rushlight.distributed.rpc._deadlines import Housekeeper, Timer
 from rushlight.distributed.rpc._messages import (
     Message,
     RemoteError,
@@ -102,6 +102,7 @@ class Worker:
         def came(reply: Message | None, error: Exception | None) -> None:
             if not once.acquire(blocking=False):
                 return  # it was late
+            late.cancel()
             with self._lock:
                 self.counts[1] += 1
             try:
@@ -124,8 +125,9 @@ class Worker:
                 ),
             )
 
+        late = Timer(is_late)
         if seconds > 0:
-            self.housekeeper.at(seconds, is_late)
+            self.housekeeper.at(seconds, late)
         if to.id == self.me.id:
             self.receive(self.me.id, message, lambda reply: came(reply, None))
         else:
@@ -197,11 +199,10 @@ class Worker:
             return finish(value, context)
 
         def done(future: Future) -> None:
-            try:
-                result = future.value()
-            except Exception as error:
-                return finish(RemoteError(error, self.me.name), None)
-            finish(result, context)
+            result, error = future._outcome()
+            if error is not None:
+                result = RemoteError(error, self.me.name)
+            finish(result, context if error is None else None)
 
         value.future.add_done_callback(done)
 

@@ -90,13 +90,15 @@ def init_rpc(
     worker.base_store = base
     try:
         _connect(worker, room)
+        world.rpc = worker  # others call as soon as all are ready
+        worker.transport.start()
         _barrier(worker, "ready", _START)
     except BaseException:
+        world.rpc = None
         if worker.transport is not None:
             worker.transport.close()
         worker.housekeeper.end()
         raise
-    world.rpc = worker
 
 
 def _connect(worker, room):
@@ -109,7 +111,6 @@ def _connect(worker, room):
 
     worker.transport = RayTransport(worker, worker.store)
     _barrier(worker, "mailboxes", _START)
-    worker.transport.start()
 
 
 def _barrier(worker, name, limit):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+import rushlight as rl
 from rushlight.types import Device
 
 __all__ = [
@@ -82,7 +83,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     @staticmethod
     def _only_cpu(what, devices):
         for device in devices:
-            if Device(device).type != "cpu":
+            if rl.device(device).type != "cpu":
                 raise NotImplementedError(
                     f"rpc: {what} names {device!r}, and calls carry CPU tensors only so far; move "
                     "tensors with .cpu() and .to(device) inside the functions that are called"

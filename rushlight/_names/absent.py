@@ -173,7 +173,7 @@ MODULES = frozenset(
     distributed.checkpoint.metadata distributed.checkpoint.optimizer distributed.constants
     distributed.fsdp.api
     distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
-    distributed.fsdp.wrap distributed.pipelining distributed.tensor._utils
+    distributed.fsdp.wrap distributed.pipelining
     distributed.tensor.experimental export fx.experimental.proxy_tensor mps mtia nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package quantization sparse utils.backend_registration

@@ -147,7 +147,7 @@ ROWS = (
     (
         "distributed.optim",
         "sharding",
-        "PostLocalSGDOptimizer",
+        "",
         "as_functional_optim",
     ),
     (
@@ -157,7 +157,6 @@ ROWS = (
         ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint""",
         "build_stage pipe_split pipeline",
     ),
-    ("distributed.tensor._utils", "sharding", "", "compute_local_shape_and_global_offset"),
     (
         "distributed.tensor.experimental",
         "sharding",

@@ -247,6 +247,18 @@ class DistributedDataParallel(Module, Joinable):
             raise RuntimeError("register_comm_hook: there is a hook already")
         self._reducer.use_hook(lambda bucket: hook(state, bucket))
 
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What PyTorch's tools ask a model about; figures of time are the profiler's."""
+        return {
+            "module_name": type(self.module).__name__,
+            "world_size": self.process_group.size(),
+            "rank": self.process_group.rank(),
+            "find_unused_parameters": bool(self.find_unused_parameters),
+            "broadcast_buffers": bool(self.broadcast_buffers),
+            "static_graph": bool(self.static_graph),
+            "can_set_static_graph": False,  # static_graph would change nothing
+        }
+
     def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
         """The same by a name of BuiltinCommHookType."""
         from rushlight.distributed.algorithms.ddp_comm_hooks import DDPCommHookType

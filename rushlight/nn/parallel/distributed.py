@@ -247,6 +247,11 @@ class DistributedDataParallel(Module, Joinable):
             raise RuntimeError("register_comm_hook: there is a hook already")
         self._reducer.use_hook(lambda bucket: hook(state, bucket))
 
+    @property
+    def reducer(self) -> Any:
+        """PyTorch's name, for tools that begin a step by themselves."""
+        return _Begin(self._reducer)
+
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """What PyTorch's tools ask a model about; figures of time are the profiler's."""
         return {
@@ -265,6 +270,17 @@ class DistributedDataParallel(Module, Joinable):
 
         hook = DDPCommHookType[comm_hook_type.name].value
         self.register_comm_hook(self.process_group, hook)
+
+
+class _Begin:
+    """The one method of PyTorch's reducer that programs call."""
+
+    def __init__(self, reducer: Any) -> None:
+        self._reducer = reducer
+
+    def prepare_for_backward(self, outputs: Any) -> None:
+        """The next backward averages the gradients, also where forward was under no_sync."""
+        self._reducer.prepare()
 
 
 class _Divided:

@@ -34,6 +34,7 @@ class World:
         self.local_counts: dict[tuple[int, ...], int] = {}  # of groups that only members make
         self.rpc: Any = None  # the worker that init_rpc made
         self.rpc_times = 0  # that it was called
+        self.rpc_stores: dict[Any, Any] = {}  # where it met others, by how they were to meet
         self._hook: Any = None
 
     def add(self, group: Any, ranks: list[int], backend: str) -> None:

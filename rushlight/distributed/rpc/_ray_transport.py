@@ -72,8 +72,17 @@ def _mailbox_class() -> Any:
     return Mailbox
 
 
+# Newer versions of Ray want a token, which they keep in the user's home; a process that joins looks
+# for it if it is told so before.
+_AUTHENTICATION = "RAY_AUTH_MODE"
+
+
 def connect(store: Any, rank: int) -> tuple[Any, bool]:
     """Ray, connected to the cluster of worker 0; and whether this call connected it."""
+    if rank != 0:
+        address, mode = store.get("ray").decode().split("|")
+        if mode:
+            os.environ.setdefault(_AUTHENTICATION, mode)
     ray = _import_ray()
     started = not ray.is_initialized()
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
@@ -84,16 +93,15 @@ def connect(store: Any, rank: int) -> tuple[Any, bool]:
                 ray.init(address=there, **quiet)
             else:
                 ray.init(address="local", include_dashboard=False, **quiet)
-        store.set("ray", ray.get_runtime_context().gcs_address)
-    else:
-        address = store.get("ray").decode()
-        if started:
-            ray.init(address=address, **quiet)
-        elif ray.get_runtime_context().gcs_address != address:
-            raise RuntimeError(
-                "rpc.init_rpc: this process is connected to the Ray cluster at "
-                f"{ray.get_runtime_context().gcs_address}, and worker 0 to the one at {address}"
-            )
+        address = ray.get_runtime_context().gcs_address
+        store.set("ray", f"{address}|{os.environ.get(_AUTHENTICATION, '')}")
+    elif started:
+        ray.init(address=address, **quiet)
+    elif ray.get_runtime_context().gcs_address != address:
+        raise RuntimeError(
+            "rpc.init_rpc: this process is connected to the Ray cluster at "
+            f"{ray.get_runtime_context().gcs_address}, and worker 0 to the one at {address}"
+        )
     return ray, started
 
 

@@ -41,12 +41,12 @@ def _meet(options, rank, world_size):
     if own is not None or (
         world.default is not None and options.init_method == "env://" and world_size in (None, -1)
     ):
-        size = world.default.size()
-        return world.store, world.default.rank(), size
-    found = rendezvous(
-        options.init_method, rank, -1 if world_size is None else world_size, timeout=_START
-    )
-    return next(found)
+        return world.store, world.default.rank(), world.default.size()
+    size = -1 if world_size is None else world_size
+    place = (options.init_method, rank, size)
+    if place not in world.rpc_stores:  # worker 0 listens at one port once, however often it leaves
+        world.rpc_stores[place] = next(rendezvous(*place, timeout=_START))
+    return world.rpc_stores[place]
 
 
 def init_rpc(
@@ -87,7 +87,6 @@ def init_rpc(
         raise RuntimeError(f"rpc.init_rpc: two workers have one name: {', '.join(names)}")
     workers = [WorkerInfo(each, i) for i, each in enumerate(names)]
     worker = Worker(workers[rank], workers, options, store)
-    worker.base_store = base
     try:
         _connect(worker, room)
         world.rpc = worker  # others call as soon as all are ready

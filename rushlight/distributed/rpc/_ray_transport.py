@@ -56,8 +56,10 @@ def _mailbox_class() -> Any:
             self.came.set()
             return await reply
 
-        async def take(self) -> list[Any]:
+        async def take(self) -> list[Any] | None:
             await self.came.wait()
+            if self.is_closed:
+                return None
             self.came.clear()
             taken, self.waiting = self.waiting, []
             return taken
@@ -162,17 +164,18 @@ class RayTransport:
 
     def _explained(self, to, error):
         name = self._worker.workers[to].name
-        gone = isinstance(error, self._ray.exceptions.ActorError)
+        gone = isinstance(error, self._ray.exceptions.RayActorError)
         why = "its process has ended" if gone else f"{type(error).__name__}: {error}"
         return RuntimeError(f"rpc: {name} is gone: {why}")
 
     def _serve(self):
-        while not self._is_closed:
+        taken: Any = []
+        while taken is not None:
             try:
                 taken = self._ray.get(self._own.take.remote())
             except BaseException:
                 return  # Ray was shut down
-            for number, sender, message in taken:
+            for number, sender, message in taken or ():
                 self._worker.receive(
                     sender,
                     self._unwrapped(message),
@@ -184,7 +187,8 @@ class RayTransport:
             self._own.reply.remote(number, self._wrapped(reply))
 
     def close(self) -> None:
-        """Takes no more calls; leaves Ray if it was joined here."""
+        """Takes no more calls; leaves Ray if it was joined here. Worker 0 keeps the one that it
+        started until its process ends, for the others that may still be leaving."""
         if self._is_closed:
             return
         try:
@@ -192,7 +196,7 @@ class RayTransport:
             self._is_closed = True
             self._thread.join(10)
             self._ray.kill(self._own)
-            if self._started:
+            if self._started and self._worker.me.id != 0:
                 self._ray.shutdown()
         except Exception:
             pass  # Ray is gone already

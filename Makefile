@@ -6,6 +6,7 @@
 #   make test-slow        only the slow Python tests
 #   make test-all         both
 #   make test-cpp, make test-python      one half of make test
+#   make test-clients     accelerate, Lightning, transformers and Ray, in an environment of their own (network)
 #   make lint, make format               check the style and the types, or repair the style
 #   make wheel, try-wheel                wheels for an index; try them where there is nothing else
 #   make build, bench, sanitize, sanitize-threads, clean, help
@@ -27,7 +28,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build build-tests demo smoke test test-slow test-all test-cpp test-python sanitize sanitize-threads bench wheel try-wheel lint format clean help
+.PHONY: build build-tests demo smoke test test-slow test-all test-cpp test-python test-clients sanitize sanitize-threads bench wheel try-wheel lint format clean help
 
 # Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
 # names, which take a space for the end of a name, are not used on them.
@@ -104,6 +105,19 @@ test-cpp: build-tests
 
 test-python: build
 	@$(call python_tests,not slow)
+
+# Packages written for PyTorch, where PyTorch is not installed: a torch of metadata alone satisfies
+# what they require. Not part of the other tests, as it installs from the network and takes minutes.
+CLIENTS := $(CURDIR)/build/clients
+
+test-clients: build
+	@[ -x "$(CLIENTS)/bin/python" ] || "$(BIN)/python" -m venv "$(CLIENTS)"
+	@"$(BIN)/python" tools/requirements.py run > "$(CLIENTS)/requirements.txt"
+	@wheel="$$("$(BIN)/python" tests/ecosystem/torch_metadata.py "$(CLIENTS)")"; \
+	"$(CLIENTS)/bin/python" -m pip install --quiet --disable-pip-version-check "$$wheel" \
+	  -r "$(CLIENTS)/requirements.txt" -r tests/ecosystem/requirements.txt
+	@"$(CLIENTS)/bin/python" tools/link_checkout.py "$(CURDIR)"
+	@RUSHLIGHT_CLIENTS=1 "$(CLIENTS)/bin/python" -m pytest -q tests/ecosystem tests/distributed/test_rpc_ray.py $(ARGS)
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not
 # instrumented, so their runtimes are loaded before it, and its own leaks are not ours to report.

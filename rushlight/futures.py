@@ -29,7 +29,10 @@ class Future:
         """Waits for the result; raises if there was an error instead."""
         self._event.wait()
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                del self  # the error's traceback has this frame: no cycle through the future
         return self._value
 
     def value(self) -> Any:
@@ -38,13 +41,18 @@ class Future:
             raise RuntimeError("Future.value: there is no result yet; call wait()")
         return self.wait()
 
+    def _outcome(self):
+        """(result, error) of one that is done, without raising: a raised error keeps the frames
+        that it went through."""
+        return self._value, self._error
+
     def _finish(self, value, error):
         with self._lock:
             if self._event.is_set():
                 raise RuntimeError("Future: the result was set before")
             self._value, self._error = value, error
             self._event.set()
-            callbacks = self._callbacks
+            callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)
 

@@ -93,6 +93,7 @@ std::optional<Device> device_argument(const char* function, PyObject* o) {
   Device device;
   check(device_from_python(o, device), ErrorKind::Type, function,
         "argument 'device' must be a rushlight.device, a string or an int, got ", type_name(o));
+  if (device.is_cpu()) device.index = -1;  // as in parse
   return device;
 }
 

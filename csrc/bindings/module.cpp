@@ -12,6 +12,9 @@ namespace nb = nanobind;
 
 NB_MODULE(_C, m) {
   using namespace rush::py;
+  // A program's globals may hold a group beyond the end of the interpreter, in a cycle through hooks
+  // that Python does not collect any more; that ends with the process, and is no news to its user.
+  nanobind::set_leak_warnings(false);
   m.doc() = "The C++ core of rushlight; use the package's public names instead.";
   m.attr("__version__") = rush::version();
   // Errors first, as everything else may raise; then what tensors refer to.

@@ -147,7 +147,7 @@ ROWS = (
     (
         "distributed.optim",
         "sharding",
-        "DistributedOptimizer PostLocalSGDOptimizer",
+        "",
         "as_functional_optim",
     ),
     (
@@ -156,13 +156,6 @@ ROWS = (
         "ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble",
         "",
     ),
-    (
-        "distributed.rpc",
-        "distributed",
-        "BackendType RRef TensorPipeRpcBackendOptions",
-        """get_worker_info init_rpc method_factory remote rpc_async rpc_sync shutdown""",
-    ),
-    ("distributed.tensor._utils", "sharding", "", "compute_local_shape_and_global_offset"),
     (
         "distributed.tensor.experimental",
         "sharding",
@@ -259,7 +252,6 @@ ALIASES = (
     ),
     ("distributed.checkpoint.metadata", "distributed.checkpoint", "Metadata"),
     ("distributed.constants", "distributed.distributed_c10d", "default_pg_timeout"),
-    ("distributed.elastic.multiprocessing.errors", "distributed._one_process", "record"),
     (
         "distributed.fsdp",
         "distributed._fsdp_choices",

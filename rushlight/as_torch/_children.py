@@ -1,5 +1,6 @@
-"""Processes that multiprocessing starts from nothing import torch too."""
+"""Processes that a program starts import torch too."""
 
+import os
 from multiprocessing import spawn
 
 _FIRST = "import rushlight.as_torch; rushlight.as_torch.install(); "
@@ -16,6 +17,7 @@ def _command_line(**kwargs):
 
 
 def teach_children():
+    """Those that multiprocessing starts from nothing."""
     from multiprocessing import forkserver
 
     spawn.get_command_line = _command_line
@@ -31,3 +33,16 @@ def forget_children():
     server = forkserver._forkserver
     kept = [m for m in server._preload_modules if m != "rushlight.as_torch._in_child"]
     server.set_forkserver_preload(kept)
+
+
+def teach_commands():
+    """Those that the program starts as commands (`[sys.executable, "train.py"]`, as launchers do):
+    a folder on PYTHONPATH has a sitecustomize.py, which Python imports at its start. Only for the
+    command line: a program that calls install() itself says so again when it is started again."""
+    from rushlight.as_torch._absent import PACKAGES
+
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_site")
+    before = os.environ.get("PYTHONPATH", "")
+    if before.partition(os.pathsep)[0] != folder:
+        os.environ["PYTHONPATH"] = folder + (os.pathsep + before if before else "")
+    os.environ["RUSHLIGHT_AS_TORCH"] = " ".join(["torch", "functorch", *sorted(PACKAGES)])

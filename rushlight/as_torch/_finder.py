@@ -93,3 +93,20 @@ class _AliasLoader(Loader):
 
     def exec_module(self, module):
         module.__spec__ = self.own_spec  # the import system has just overwritten it
+
+    def _file_loader(self):
+        spec = importlib.util.find_spec(self.home)
+        return spec.loader, spec.name
+
+    def get_code(self, fullname):
+        """For `python -m torch.distributed.run`."""
+        loader, name = self._file_loader()
+        return loader.get_code(name)
+
+    def get_source(self, fullname):
+        loader, name = self._file_loader()
+        return loader.get_source(name)
+
+    def is_package(self, fullname):
+        loader, name = self._file_loader()
+        return loader.is_package(name)

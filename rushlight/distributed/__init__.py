@@ -6,11 +6,13 @@ PyTorch's that are not there yet raise, and say so.
 
 from rushlight._names.missing import fill
 from rushlight.distributed import _collectives, _messages, _object_collectives, _process_groups
+from rushlight.distributed._cluster_plan import Cluster, plan
 from rushlight.distributed._collectives import *
 from rushlight.distributed._collectives import _all_gather_base, _reduce_scatter_base
 from rushlight.distributed._errors import *
 from rushlight.distributed._grad_bucket import GradBucket
 from rushlight.distributed._messages import *
+from rushlight.distributed._network import Link, fit_network
 from rushlight.distributed._object_collectives import *
 from rushlight.distributed._process_groups import *
 from rushlight.distributed._reductions import (
@@ -30,15 +32,19 @@ __all__ = [
     *_object_collectives.__all__,
     *_process_groups.__all__,
     "BuiltinCommHookType",
+    "Cluster",
     "DeviceMesh",
     "FileStore",
     "GradBucket",
     "HashStore",
+    "Link",
     "PrefixStore",
     "ReduceOp",
     "Store",
     "TCPStore",
+    "fit_network",
     "init_device_mesh",
+    "plan",
     "reduce_op",
     "register_rendezvous_handler",
     "rendezvous",

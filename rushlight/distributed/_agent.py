@@ -72,14 +72,18 @@ class Rank:
     """A process that was started."""
 
     number: int
-    process: subprocess.Popen[bytes]
+    process: Any  # a subprocess.Popen, or what has its methods
     lines: collections.deque[bytes] = field(
         default_factory=lambda: collections.deque(maxlen=_KEPT_LINES)
     )
     readers: list[threading.Thread] = field(default_factory=list)
 
+    def words(self) -> str:
+        """What it printed last, from its last traceback on if there is one."""
+        return b"".join(_last_traceback(list(self.lines))).decode(errors="replace").rstrip()
 
-def _end_with_parent():
+
+def end_with_parent():
     # A launcher that is killed cannot stop its ranks; the kernel can.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -91,6 +95,7 @@ class Agent:
         self.job = job
         self.exits: queue.Queue[tuple[int, Rank]] = queue.Queue()  # in the order they happened
         self.asked: int | None = None  # the signal that asked the launcher to end
+        self.failed: tuple[Rank, int] | None = None  # the rank that failed first, and its code
 
     def run(self) -> int:
         """The exit code: of the first rank that failed, of the signal that came, or 0."""
@@ -101,7 +106,10 @@ class Agent:
         if job.node_rank == 0:
             store = TCPStore(job.host, job.port, is_master=True, wait_for_workers=False)
             job.port = store.port
-        before = {s: signal.signal(s, self._on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
+        before = {}
+        if threading.current_thread() is threading.main_thread():
+            signals = (signal.SIGINT, signal.SIGTERM)
+            before = {s: signal.signal(s, self._on_signal) for s in signals}
         try:
             for attempt in range(job.max_restarts + 1):
                 failed, code = self._attempt(attempt)
@@ -116,6 +124,7 @@ class Agent:
                 return 128 + self.asked
             if failed is None:
                 return 0
+            self.failed = failed, code
             self._explain(failed, code)
             return code if code > 0 else 128 - code
         finally:
@@ -159,7 +168,7 @@ class Agent:
             env=self._environment(local, attempt),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
         )
         rank = Rank(self.job.node_rank * self.job.processes + local, process)
         outputs = [

@@ -1,19 +1,8 @@
 """What wraps a program's own code for several processes; in one process the code runs as it is."""
 
 import contextlib
-import functools
 
-__all__ = ["implicit_replication", "record"]
-
-
-def record(fn, error_handler=None):
-    """The function; the launcher shows the traceback of a rank without help."""
-
-    @functools.wraps(fn)
-    def wrapped(*args, **kwargs):
-        return fn(*args, **kwargs)
-
-    return wrapped
+__all__ = ["implicit_replication"]
 
 
 @contextlib.contextmanager

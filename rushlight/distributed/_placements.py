@@ -8,6 +8,12 @@ from dataclasses import dataclass
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
+def part_sizes(total: int, ranks: int) -> list[int]:
+    """How long each rank's part is: as chunk() cuts, with empty parts at the end."""
+    each = -(-total // ranks) if ranks else 0
+    return [max(0, min(each, total - r * each)) for r in range(ranks)]
+
+
 class Placement:
     """Along one dim of a mesh."""
 
@@ -32,6 +38,14 @@ class Shard(Placement):
 
     def is_shard(self, dim: int | None = None) -> bool:
         return dim is None or dim == self.dim
+
+    @staticmethod
+    def local_shard_size_and_offset(
+        curr_local_size: int, num_chunks: int, rank: int
+    ) -> tuple[int, int]:
+        """How long a rank's part is, and where it begins."""
+        sizes = part_sizes(curr_local_size, num_chunks)
+        return sizes[rank], sum(sizes[:rank])
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,9 @@ class World:
         self.count = 0  # of groups ever made, on all ranks alike: their names
         self.hub: Any = None  # of ranks that are threads: where they meet
         self.local_counts: dict[tuple[int, ...], int] = {}  # of groups that only members make
+        self.rpc: Any = None  # the worker that init_rpc made
+        self.rpc_times = 0  # that it was called
+        self.rpc_stores: dict[Any, Any] = {}  # where it met others, by how they were to meet
         self._hook: Any = None
 
     def add(self, group: Any, ranks: list[int], backend: str) -> None:
@@ -78,6 +81,9 @@ class World:
 
     def shut_down(self) -> None:
         """Leaves all groups; the youngest first."""
+        if self.rpc is not None:
+            self.rpc.stop()
+            self.rpc = None
         for member in reversed(list(self.members.values())):
             member.group._core._shut_down()
         self.members.clear()

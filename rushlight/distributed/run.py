@@ -103,8 +103,17 @@ def _command(args):
     return [sys.executable, "-u", *program, *args.training_script_args]
 
 
-def run(args: argparse.Namespace) -> int:
-    """Runs the job; returns the exit code of the first rank that failed, or 0."""
+def run(args: argparse.Namespace) -> None:
+    """Runs the job; raises ChildFailedError when a rank fails and no restarts are left."""
+    from rushlight.distributed.launcher.api import failure_of
+
+    agent = _agent(args)
+    code = agent.run()
+    if code != 0:
+        raise failure_of(agent, code)
+
+
+def _agent(args: argparse.Namespace) -> Agent:
     host, port = args.master_addr, args.master_port
     if args.rdzv_endpoint:
         host, _, text = args.rdzv_endpoint.rpartition(":")
@@ -129,17 +138,17 @@ def run(args: argparse.Namespace) -> int:
             [int(r) for r in args.local_ranks_filter.split(",") if r],
         ),
     )
-    return Agent(job).run()
+    return Agent(job)
 
 
 def main(args: list[str] | None = None) -> None:
     """The program of the command line; ends the process."""
     parsed = parse_args(args)
     try:
-        code = run(parsed)
+        agent = _agent(parsed)
     except ValueError as error:
         get_args_parser().error(str(error))
-    sys.exit(code)
+    sys.exit(agent.run())
 
 
 if __name__ == "__main__":

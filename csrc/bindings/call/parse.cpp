@@ -276,6 +276,7 @@ bool Parser::convert(const ArgSpec& spec, PyObject* o, Value& v) {
     case ArgKind::Device: {
       Device d;
       if (!device_from_python(o, d)) return false;
+      if (d.is_cpu()) d.index = -1;  // one memory, whatever number a rank gives its CPU
       v.set(d);
       return true;
     }

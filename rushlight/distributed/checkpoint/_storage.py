@@ -10,7 +10,7 @@ from typing import Any
 from rushlight._C import Tensor
 from rushlight.distributed._placements import Partial, Shard
 from rushlight.distributed.tensor._dtensor import DTensor
-from rushlight.distributed.tensor._moves import part_sizes
+from rushlight.distributed._placements import part_sizes
 
 __all__ = ["CheckpointException", "FileSystemReader", "FileSystemWriter"]
 

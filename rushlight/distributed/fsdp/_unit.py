@@ -17,7 +17,7 @@ from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.distributed._placements import Replicate, Shard
 from rushlight.distributed.fsdp._policies import MixedPrecisionPolicy
 from rushlight.distributed.tensor._dtensor import local_of
-from rushlight.distributed.tensor._moves import part_sizes
+from rushlight.distributed._placements import part_sizes
 
 
 class _Unshard(Function):

@@ -22,7 +22,7 @@ from typing import Any
 import rushlight
 from rushlight import distributed as dist
 from rushlight.autograd import Function
-from rushlight.distributed._placements import Partial, Placement, Replicate, Shard
+from rushlight.distributed._placements import Partial, Placement, Replicate, Shard, part_sizes
 
 _REDUCTIONS = {
     "sum": dist.ReduceOp.SUM,
@@ -31,12 +31,6 @@ _REDUCTIONS = {
     "min": dist.ReduceOp.MIN,
     "product": dist.ReduceOp.PRODUCT,
 }
-
-
-def part_sizes(total: int, ranks: int) -> list[int]:
-    """How long each rank's part is: as chunk() cuts, with empty parts at the end."""
-    each = -(-total // ranks) if ranks else 0
-    return [max(0, min(each, total - r * each)) for r in range(ranks)]
 
 
 def own_part(tensor: Any, dim: int, group: Any) -> Any:

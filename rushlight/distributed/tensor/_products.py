@@ -8,7 +8,7 @@ import rushlight
 from rushlight.distributed._placements import Partial, Replicate, Shard
 from rushlight.distributed.tensor._calls import cut_alike, dtensors, moved, run, unsupported
 from rushlight.distributed.tensor._dtensor import DTensor, local_of, wrap
-from rushlight.distributed.tensor._moves import part_sizes
+from rushlight.distributed._placements import part_sizes
 
 
 def _matrix_product(func, args, kwargs, a, b, rows, inner, columns):

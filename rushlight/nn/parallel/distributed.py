@@ -266,6 +266,23 @@ class DistributedDataParallel(Module, Joinable):
             raise RuntimeError("register_comm_hook: there is a hook already")
         self._reducer.use_hook(lambda bucket: hook(state, bucket))
 
+    @property
+    def reducer(self) -> Any:
+        """PyTorch's name, for tools that begin a step by themselves."""
+        return _Begin(self._reducer)
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What PyTorch's tools ask a model about; figures of time are the profiler's."""
+        return {
+            "module_name": type(self.module).__name__,
+            "world_size": self.process_group.size(),
+            "rank": self.process_group.rank(),
+            "find_unused_parameters": bool(self.find_unused_parameters),
+            "broadcast_buffers": bool(self.broadcast_buffers),
+            "static_graph": bool(self.static_graph),
+            "can_set_static_graph": False,  # static_graph would change nothing
+        }
+
     def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
         """The same by a name of BuiltinCommHookType."""
         from rushlight.distributed.algorithms.ddp_comm_hooks import DDPCommHookType
@@ -282,6 +299,17 @@ def _moved(values: Any, place: rushlight.device) -> Any:
         return value.to(place, non_blocking=True) if is_tensor else value
 
     return tree_map(one, values)
+
+
+class _Begin:
+    """The one method of PyTorch's reducer that programs call."""
+
+    def __init__(self, reducer: Any) -> None:
+        self._reducer = reducer
+
+    def prepare_for_backward(self, outputs: Any) -> None:
+        """The next backward averages the gradients, also where forward was under no_sync."""
+        self._reducer.prepare()
 
 
 class _Divided:

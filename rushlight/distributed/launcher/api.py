@@ -1,0 +1,103 @@
+"""elastic_launch: a function or a command as the ranks of this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight._names.missing import names_missing_from
+from rushlight.distributed._agent import Agent, Job, Logs
+from rushlight.distributed._function_agent import FunctionAgent
+from rushlight.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+__all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
+
+
+@dataclass
+class LaunchConfig:
+    """How many processes, where they meet, and how often they may be started again. The launcher's
+    own store serves whatever ``rdzv_backend`` is named."""
+
+    min_nodes: int
+    max_nodes: int
+    nproc_per_node: int
+    logs_specs: Any = None
+    run_id: str = ""
+    role: str = "default_role"
+    rdzv_endpoint: str = ""
+    rdzv_backend: str = "etcd"
+    rdzv_configs: dict[str, Any] = field(default_factory=dict)
+    rdzv_timeout: int = -1
+    max_restarts: int = 3
+    monitor_interval: float = 0.1
+    start_method: str = "spawn"
+    log_line_prefix_template: str | None = None
+    metrics_cfg: dict[str, str] = field(default_factory=dict)
+    local_addr: str | None = None
+
+
+class elastic_launch:
+    """Called with arguments, runs ``entrypoint(*args)`` in ``nproc_per_node`` processes and returns
+    what they returned, by rank; a command (a string) gets the arguments as its own. Raises
+    ChildFailedError when a rank fails and no restarts are left."""
+
+    def __init__(self, config: LaunchConfig, entrypoint: Callable[..., Any] | str | None) -> None:
+        self._config = config
+        self._entrypoint = entrypoint
+
+    def __call__(self, *args: Any) -> dict[int, Any]:
+        return launch_agent(self._config, self._entrypoint, list(args))
+
+
+def _job(config: LaunchConfig, command: list[str]) -> Job:
+    host, _, port = config.rdzv_endpoint.rpartition(":")
+    if not host and port and not port.isdigit():
+        host, port = port, ""
+    if config.max_nodes > 1 and not host:
+        raise ValueError("elastic_launch: several machines need rdzv_endpoint, HOST:PORT")
+    alone = config.max_nodes == 1
+    return Job(
+        command=command,
+        nodes=config.max_nodes,
+        node_rank=0 if alone else int(config.rdzv_configs.get("rank", 0)),
+        processes=config.nproc_per_node,
+        host=host or "127.0.0.1",
+        port=int(port) if port else (0 if alone else 29500),
+        max_restarts=config.max_restarts,
+        run_id=config.run_id or "none",
+        role=config.role,
+        logs=Logs(),
+    )
+
+
+def launch_agent(
+    config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]
+) -> dict[int, Any]:
+    """What elastic_launch calls."""
+    if entrypoint is None:
+        entrypoint = sys.executable
+    agent: Agent
+    if isinstance(entrypoint, str):
+        agent = Agent(_job(config, [entrypoint, *map(str, args)]))
+    else:
+        agent = FunctionAgent(_job(config, []), entrypoint, args, config.start_method)
+    code = agent.run()
+    if code != 0:
+        raise failure_of(agent, code)
+    return getattr(agent, "results", {})
+
+
+def failure_of(agent: Agent, code: int) -> Exception | KeyboardInterrupt:
+    """What a launch raises that did not end well."""
+    if agent.failed is None:  # the launcher was asked to end
+        return KeyboardInterrupt(f"the launcher got signal {code - 128}")
+    rank, exitcode = agent.failed
+    failure = ProcessFailure(
+        rank.number % agent.job.processes, rank.process.pid, exitcode, message=rank.words()
+    )
+    return ChildFailedError("rushlight.distributed.run", {rank.number: failure})
+
+
+__getattr__ = names_missing_from(__name__)

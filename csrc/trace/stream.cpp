@@ -263,7 +263,10 @@ void add_listener(std::shared_ptr<StreamListener> listener) {
   static const int registered =
       pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
                      [] {
-                       // Nobody reads what a child process does.
+                       // Nobody reads what a child process does, until it listens itself. The
+                       // parent's listeners are left alive: other threads' slots have them, too.
+                       (void)new Slots(std::exchange(registry().listeners, {}));
+                       ++registry().generation;
                        registry().mutex.unlock();
                        set_mode(kObserve, false);
                        set_node_observer(nullptr);

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.futures import Future
 
@@ -27,7 +28,11 @@ class Work:
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits until it is done, and raises what it raised. Without a timeout, or with one of 0,
         the group's own ends it."""
-        return self._core.wait(timeout)
+        seen = _C._profiler_begin_range("c10d::wait", 0)  # 0 where nobody records
+        try:
+            return self._core.wait(timeout)
+        finally:
+            _C._profiler_end_range(seen, False)
 
     def synchronize(self) -> None:
         """The same as wait()."""

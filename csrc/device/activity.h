@@ -1,6 +1,7 @@
 // activity.h: what a device did, by its own clock, and the calls of the host that queued it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,5 +43,10 @@ struct ActivityRecorder {
   void (*pop)(int channel) noexcept = nullptr;
 };
 RUSH_API extern DeviceTable<ActivityRecorder> activity_recorders;
+
+// Who is told that the host is about to wait for a device where the program did not say so (it reads
+// a value); null: nobody.
+using WaitListener = void (*)(const char* what);
+RUSH_API extern std::atomic<WaitListener> g_wait_listener;
 
 }  // namespace rush

@@ -23,6 +23,9 @@ namespace rush::profiler {
 
 enum Wanted : uint32_t { kShapes = 1, kMemory = 2, kFlops = 4, kStacks = 8, kDevices = 16, kNoOps = 32 };
 
+// The tag of a range that says that the host is about to wait for a device.
+inline constexpr uint64_t kWaitTag = 3;
+
 struct Event {
   int64_t begin = 0;            // ns of the steady clock
   std::atomic<int64_t> end{0};  // 0: under way

@@ -74,15 +74,14 @@ def _call_event(raw: tuple[Any, ...], number: int, begin: int, threads: _Threads
 
 
 def add_device_events(
-    raw: list[tuple[Any, ...]], begin: int, events: list[FunctionEvent],
+    raw: list[tuple[Any, ...]], begin: int, number: int, events: list[FunctionEvent],
     by_number: dict[int, FunctionEvent],
 ) -> tuple[list[FunctionEvent], list[FunctionEvent]]:  # fmt: skip
-    """What ran on GPUs, and the calls that queued it; `by_number` has the events by what the core
-    calls them."""
+    """What ran on GPUs, and the calls that queued it, with ids above `number`; `by_number` has the
+    events by what the core calls them."""
     threads = _Threads({e.system_thread: e.thread for e in events})
     ran: list[FunctionEvent] = []
     calls: list[FunctionEvent] = []
-    number = len(events)
     for item in raw:
         number += 1
         if item[0] == CALL:
@@ -97,12 +96,30 @@ def add_device_events(
     return ran, calls
 
 
+def name_waits(waits: list[FunctionEvent], calls: list[FunctionEvent]) -> None:
+    """Calls get the line of the op around them; reads of values, which are no ops, the line that
+    the core noted before it waited."""
+    noted: dict[int, list[FunctionEvent]] = {}
+    for wait in waits:
+        noted.setdefault(wait.thread, []).append(wait)
+    starts = {thread: [w.time_range.start for w in found] for thread, found in noted.items()}
+    for call in calls:
+        parent = call.cpu_parent
+        if parent is not None and not (parent.is_user_annotation or parent.is_python_function):
+            call.source = parent.source
+        elif call.thread in noted:
+            at = bisect.bisect_right(starts[call.thread], call.time_range.start) - 1
+            if at >= 0:
+                call.source = noted[call.thread][at].source
+
+
 def link_device_events(ran: list[FunctionEvent]) -> None:
     """Ops get the time of what they queued, and that gets their lines and modules."""
     for event in ran:
         op = event.launcher
         if op is None and event.call is not None:
             op = event.launcher = event.call.cpu_parent
+            event.source = event.call.source
         if op is None:
             continue
         time = event.time_range.elapsed_us()

@@ -8,9 +8,9 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.autograd.profiler_util import EventList, FunctionEvent, Interval
-from rushlight.profiler._device import add_device_events, link_device_events
+from rushlight.profiler._device import add_device_events, link_device_events, name_waits
 from rushlight.profiler._memory import MemoryHistory, read_memory
-from rushlight.profiler._ranges import MODULE
+from rushlight.profiler._ranges import MODULE, WAIT
 from rushlight.profiler._workers import WorkerEvents
 
 __all__ = ["read_events"]
@@ -225,13 +225,18 @@ def read_events(
     _, lost, activities = _C._profiler_activities(session)
     all_events: list[FunctionEvent] = []
     by_number: dict[int, FunctionEvent] = {}
+    waits: list[FunctionEvent] = []
     for number, raw in enumerate(raw_events, 1):
         event = _event(raw, number, begin, stop)
+        if raw[0] == RANGE and raw[-2] == WAIT:
+            waits.append(event)
+            continue
         all_events.append(event)
         by_number[raw[-1]] = event
     ran: list[FunctionEvent] = []
+    calls: list[FunctionEvent] = []
     if activities:
-        ran, calls = add_device_events(activities, begin, all_events, by_number)
+        ran, calls = add_device_events(activities, begin, len(raw_events), all_events, by_number)
         all_events = sorted([*all_events, *calls], key=_in_order)
         if lost:
             warnings.warn(f"profile: {lost:,} activities of GPUs had no room and are not shown; "
@@ -242,7 +247,9 @@ def read_events(
     for events in threads.values():
         _nest(events)
     _link(all_events)
-    link_device_events(ran)
+    if ran:
+        name_waits(waits, calls)
+        link_device_events(ran)
     all_events.sort(key=_in_order)
     history = read_memory(session, begin, all_events, memory_before)
     all_events = sorted([*all_events, *ran], key=_in_order) if ran else all_events

@@ -1,10 +1,12 @@
 """What GPUs do, in profiles: over a CUPTI without a GPU (fake_cupti.cpp), whose kernels take 10 us."""
 
 import json
+import os
 import pathlib
 import subprocess
 
 import pytest
+
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 
@@ -33,9 +35,16 @@ def cupti_folder(fake_folder):
 
 
 @pytest.fixture
-def profiled(cupti_folder, run):
+def run_with(cupti_folder, run):
+    """run, with this CUPTI before all that are installed."""
+    path = os.pathsep.join([str(cupti_folder), os.environ.get("RUSHLIGHT_LIBRARY_PATH", "")])
+    return lambda code, **env: run(code, RUSHLIGHT_LIBRARY_PATH=path.rstrip(":"), **env)
+
+
+@pytest.fixture
+def profiled(run_with):
     """profiled(code, ...): the JSON that a program printed last."""
-    return lambda code, **env: json.loads(run(STEP + code, **env)[-1])
+    return lambda code, **env: json.loads(run_with(STEP + code, **env)[-1])
 
 
 def test_kernels_belong_to_the_ops_that_queued_them(profiled, tmp_path):
@@ -49,7 +58,8 @@ prof.export_chrome_trace({str(tmp_path / "trace.json")!r})
 table = prof.key_averages().table(sort_by="cuda_time_total")
 average = {{e.key: e for e in prof.key_averages()}}
 print(json.dumps({{
-    "by": [[e.activity, e.launcher.name, e.launcher.cpu_parent and e.launcher.cpu_parent.name,
+    "by": [[e.activity, e.launcher and e.launcher.name,
+            e.launcher and e.launcher.cpu_parent and e.launcher.cpu_parent.name,
             round(e.device_time_total, 3), e.call.name, e.source is not None, e.bytes]
            for e in kernels],
     "inside": [e.call.cpu_parent is e.launcher for e in kernels],
@@ -111,6 +121,7 @@ print(json.dumps({"causes": device.idle_by_cause(), "busy": device.busy, "total"
     assert next(iter(found["causes"])) == "sync" and found["causes"]["sync"] > 2 * 2500
     assert found["waited"] > 0.3  # of the host's time
     assert "GPU 0 has nothing to do" in found["text"] and "item()" in found["text"]
+    assert "at <string>(24)" in found["text"]  # the line that reads the value
 
 
 def test_overlapping_profiles_and_gpu_alone(profiled):
@@ -154,7 +165,7 @@ print(json.dumps([[e.thread, e.launch.get("graph id"), e.call.name] for e in ker
     assert [row[1:] for row in found] == [[None, "cuLaunchKernelEx"]] + 2 * [[7, "cuGraphLaunch"]]
 
 
-def test_without_cupti_or_beside_another_tool(run, cupti_folder):
+def test_beside_another_tool(run_with):
     code = """
 import warnings
 from rushlight.profiler import profile
@@ -167,7 +178,7 @@ with warnings.catch_warnings(record=True) as caught:
 print([str(w.message) for w in caught])
 print([e.name for e in prof.events()], {e.activity for e in prof.events()})
 """
-    said, names = run(code, FAKE_CUPTI_HOLDER="Nsight Systems")
+    said, names = run_with(code, FAKE_CUPTI_HOLDER="Nsight Systems")
     assert said.count("Nsight Systems has it") == 1 and "one tool at a time" in said
     assert names == "['aten::mul'] {''}"
 

@@ -425,8 +425,11 @@ def judge(events: Any, times: Breakdown, peaks: Peaks | None) -> Verdict:
         f"The recording of {format_time(times.total)}")  # fmt: skip
     headline = f"{what} is bound by {bound} ({_percent(groups[bound])} of the time)."
     busy = max((device.busy / times.total for device in devices), default=0.0)
-    if busy >= 0.85 or (devices and bound == "the GPU"):
+    if busy >= 0.85:
         headline = f"{what} is bound by the GPU, which is busy {_percent(busy)} of the time."
+    elif devices and bound == "the GPU":
+        headline = (f"{what}: host and GPU wait for each other, and the GPU is busy "
+                    f"{_percent(busy)} of the time.")  # fmt: skip
     findings = [finding for rule in _RULES for finding in rule(case)]
     findings.sort(key=lambda f: -f.gain)
     return Verdict(headline, shares, findings, devices)

@@ -118,10 +118,11 @@ print(json.dumps({"causes": device.idle_by_cause(), "busy": device.busy, "total"
     )
     assert found["busy"] + found["idle"] == pytest.approx(found["total"])
     assert found["kernels"] == pytest.approx(3 * 21 * 400)
+    assert "rush::pointwise" in found["text"] and "wait for each other" in found["text"]
     assert next(iter(found["causes"])) == "sync" and found["causes"]["sync"] > 2 * 2500
     assert found["waited"] > 0.3  # of the host's time
     assert "GPU 0 has nothing to do" in found["text"] and "item()" in found["text"]
-    assert "at <string>(24)" in found["text"]  # the line that reads the value
+    assert "at <string>(23)" in found["text"]  # the line that reads the value
 
 
 def test_overlapping_profiles_and_gpu_alone(profiled):

@@ -6,10 +6,12 @@
 // a batch of small records at once, and batches go onto a list that is taken as a whole by the one
 // who stops. Two limits bound it: buffers that CUPTI has, and records that wait; what is beyond them
 // is counted.
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -117,6 +119,14 @@ const char* direction_name(uint8_t kind) {
   return kind < std::size(names) ? names[kind] : "Unknown";
 }
 
+std::string demangled(const char* name) {
+  if (!name) return "unknown kernel";
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+  return text ? text.get() : name;
+}
+
 // Turns the records of one buffer into a batch.
 class Reader {
  public:
@@ -198,7 +208,7 @@ class Reader {
   uint32_t known_name(const char* name) {  // kernels of one function share their name's address
     const auto at = addresses_.find(name);
     if (at != addresses_.end()) return at->second;
-    return addresses_[name] = number(name ? name : "unknown kernel");
+    return addresses_[name] = number(demangled(name));
   }
   uint32_t call_name(int domain, uint32_t id) {
     const auto at = calls_.find({domain, id});

@@ -4,6 +4,7 @@
 //   after the call that queued it; a wait lasts until then.
 // - It is strict: nothing is enabled or pushed without a subscriber, there is one of them at a time,
 //   and what is popped must have been pushed.
+// - With FAKE_CUPTI_NCCL, kernels of streams that a program made are called as NCCL's are.
 // - FAKE_CUPTI_HOLDER names another tool that has the only place.
 #include <time.h>
 #include <unistd.h>
@@ -96,7 +97,7 @@ void run_work(const FakeWork& work, uint32_t correlation) {
     r.grid[1] = r.grid[2] = r.block[1] = r.block[2] = 1;
     r.block[0] = int(work.block);
     r.correlation = correlation;
-    r.name = work.name;
+    r.name = work.stream && std::getenv("FAKE_CUPTI_NCCL") ? "ncclDevKernel_AllReduce" : work.name;
     r.graph = work.graph;
     write(r);
   } else if (work.kind == FakeWork::Copy && g_kinds.count(kCopy)) {

@@ -10,7 +10,7 @@ from rushlight import _C
 from rushlight.autograd.profiler_util import EventList, FunctionEvent, Interval
 from rushlight.profiler._device import add_device_events, link_device_events, name_waits
 from rushlight.profiler._memory import MemoryHistory, read_memory
-from rushlight.profiler._ranges import MODULE, WAIT
+from rushlight.profiler._ranges import MODULE, STEP, WAIT
 from rushlight.profiler._workers import WorkerEvents
 
 __all__ = ["read_events"]
@@ -100,7 +100,7 @@ def _event(raw: tuple[Any, ...], number: int, begin: int, stop: int) -> Function
     if kind == OP:
         name = aten_name(name)
     elif kind == RANGE:
-        scope = USER_SCOPE
+        scope = FUNCTION if tag == STEP else USER_SCOPE
         if tag == MODULE:
             path, _, class_name = name.partition("\n")
             module = path or class_name
@@ -119,7 +119,7 @@ def _event(raw: tuple[Any, ...], number: int, begin: int, stop: int) -> Function
         scope=scope,
         sequence_nr=sequence,
         flops=flops,
-        is_user_annotation=kind == RANGE and tag != MODULE,
+        is_user_annotation=kind == RANGE and tag not in (MODULE, STEP),
         is_python_function=kind == RANGE and tag == MODULE,
     )
     if event.name.startswith("ProfilerStep#"):  # all steps have one key

@@ -10,6 +10,7 @@
 // - Where two recordings differ only in numbers that the guards have seen to change in the same way
 //   (a learning rate), these become inputs of the program.
 #include <bit>
+#include <exception>
 
 #include "bindings/call/torch_function.h"
 #include "bindings/frozen/guards.h"
@@ -19,6 +20,7 @@
 #include "jit/print.h"
 #include "jit/tracer.h"
 #include "ops/autocast/autocast.h"
+#include "trace/stream.h"
 
 namespace rush::py {
 namespace {
@@ -231,6 +233,13 @@ PyObject* packed(const Program& p, const jit::IValue& output) {
   return PyObject_CallOneArg(p.rebuild.get(), leaves.get());
 }
 
+// A replay, for whoever observes this thread.
+struct SeenReplay {
+  uint64_t range = stream::begin_range("frozen function", stream::kStepTag);
+  int before = std::uncaught_exceptions();
+  ~SeenReplay() { stream::end_range(range, std::uncaught_exceptions() > before); }
+};
+
 PyObject* replay(const ProgramPointer& p, const Found& found) {
   set_numbers(*p, found.floats);
   ++p->calls;
@@ -240,6 +249,7 @@ PyObject* replay(const ProgramPointer& p, const Found& found) {
   jit::IValue output;
   {
     const ReleaseGil working;
+    const SeenReplay seen;
     const bool defers = p->defers && !(t_modes & kDefer);
     if (defers) {
       struct Deferring {

@@ -10,6 +10,7 @@ a figure differs by more than one percent of the time.
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -47,6 +48,8 @@ def write(prof, verdict, folder):
 
 
 def compare(folder):
+    # By default it cuts times to whole microseconds, which is much for short kernels.
+    os.environ.setdefault("HTA_DISABLE_NS_ROUNDING", "1")
     from hta.trace_analysis import TraceAnalysis
 
     ours = json.loads((folder / "ours.json").read_text())

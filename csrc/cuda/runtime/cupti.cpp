@@ -68,7 +68,8 @@ constexpr size_t kBufferBytes = size_t(1) << 20, kMostBuffers = 64;
 constexpr size_t kMostRecords = size_t(1) << 21;
 constexpr int kChannelKinds[] = {kCustom0, kCustom1, kCustom2, kUnknown};
 constexpr int kChannels = int(std::size(kChannelKinds));
-constexpr int kKinds[] = {kExternal, kKernel, kCopy, kFill, kPeerCopy};
+constexpr int kKinds[] = {kExternal, kKernel,   kCopy,       kFill,
+                          kPeerCopy, kDriverCall, kRuntimeCall};
 
 uint64_t now() {
   using namespace std::chrono;
@@ -117,6 +118,20 @@ const char* direction_name(uint8_t kind) {
   constexpr const char* names[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
                                    "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
   return kind < std::size(names) ? names[kind] : "Unknown";
+}
+
+// Most calls (queries, settings) are of no interest.
+bool is_shown(int domain, uint32_t id) {
+#define RUSH_CALL(name, number) \
+  case number:                  \
+    return true;
+  if (domain == kDriverDomain) {
+    switch (id) { RUSH_CUPTI_DRIVER_CALLS(RUSH_CALL) }
+  } else {
+    switch (id) { RUSH_CUPTI_RUNTIME_CALLS(RUSH_CALL) }
+  }
+#undef RUSH_CALL
+  return false;
 }
 
 std::string demangled(const char* name) {
@@ -197,6 +212,7 @@ class Reader {
     add_on_device(r, Activity::Kind::Fill, number(name), offset).bytes = r.bytes;
   }
   void call(const CallRecord& r, int domain, int64_t offset) {
+    if (!is_shown(domain, r.id)) return;
     add(r, Activity::Kind::Call, call_name(domain, r.id), offset).stream = int32_t(r.thread);
   }
 
@@ -301,27 +317,7 @@ std::string holder() {
   return name;
 }
 
-void switch_calls(bool on) {
-  const Library& l = find_library();
-  const auto all = [&](int kind) { on ? l.Enable(kind) : l.Disable(kind); };
-#define RUSH_CALL(name, id) l.EnableDriverCall(id, on);
-  if (l.EnableDriverCall) {
-    RUSH_CUPTI_DRIVER_CALLS(RUSH_CALL)
-  } else {
-    all(kDriverCall);
-  }
-#undef RUSH_CALL
-#define RUSH_CALL(name, id) l.EnableRuntimeCall(id, on);
-  if (l.EnableRuntimeCall) {
-    RUSH_CUPTI_RUNTIME_CALLS(RUSH_CALL)
-  } else {
-    all(kRuntimeCall);
-  }
-#undef RUSH_CALL
-}
-
 void disable_all() {
-  switch_calls(false);
   for (const int kind : kKinds) find_library().Disable(kind);
 }
 
@@ -347,10 +343,7 @@ std::string enable_all(Recording& r) {
   for (const int kind : kKinds) {
     if (result == kOk) result = l.Enable(kind);
   }
-  if (result == kOk) {
-    switch_calls(true);
-    return "";
-  }
+  if (result == kOk) return "";
   disable_all();
   l.Unsubscribe(r.subscriber);
   return concat("CUPTI does not record here: ", text_of(result));

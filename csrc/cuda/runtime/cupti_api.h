@@ -124,11 +124,11 @@ struct SubscriberParams {
 #define RUSH_CUPTI_NEW(X)                                                                        \
   X(cuptiSubscribe_v2, SubscribeNamed,                                                           \
     (Subscriber * subscriber, Callback callback, void* user, SubscriberParams* params))          \
-  X(cuptiActivityRegisterTimestampCallback, RegisterTimestamp, (Timestamp now))                  \
-  X(cuptiActivityEnableDriverApi, EnableDriverCall, (uint32_t id, uint8_t enable))               \
-  X(cuptiActivityEnableRuntimeApi, EnableRuntimeCall, (uint32_t id, uint8_t enable))
+  X(cuptiActivityRegisterTimestampCallback, RegisterTimestamp, (Timestamp now))
 
-// The calls of the driver that are worth an event: those that queue work, wait, or get memory.
+// The calls of the driver that are worth an event: those that queue work, wait, or get memory. CUPTI
+// records all calls: those that are chosen one by one (cuptiActivityEnableDriverApi) are not, as of
+// CUDA 13.0, and what they queue is then tied to nothing.
 #define RUSH_CUPTI_DRIVER_CALLS(X)                                                               \
   X(cuLaunchKernel, 307)                                                                         \
   X(cuLaunchKernelEx, 652)                                                                       \

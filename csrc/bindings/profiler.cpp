@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "bindings/handle.h"
+#include "bindings/nvtx.h"
 #include "bindings/source.h"
 #include "bindings/tensor/tensor_object.h"
 #include "core/layout.h"
@@ -48,16 +49,24 @@ PyObject* start(PyObject*, PyObject* wanted) {
       delete p;
     }));
     const SessionPointer& kept = *session.release();
-    stream::add_listener(kept);
     if (kept->wanted() & profiler::kStacks) want_calls(++g_sessions_with_calls > 0);
-    stream::watch_this_thread();
+    if (!(kept->wanted() & profiler::kNoOps)) {
+      stream::add_listener(kept);
+      stream::watch_this_thread();
+    }
     return Py_NewRef(capsule.get());
   });
 }
 
 PyObject* stop(PyObject*, PyObject* capsule) {
   return guarded([&] {
-    end_session(*session_of(capsule));
+    Session& session = *session_of(capsule);
+    stream::remove_listener(&session);
+    {
+      const ReleaseGil released;  // what is queued on GPUs is waited for
+      session.stop_devices();
+    }
+    end_session(session);
     return Py_NewRef(Py_None);
   });
 }
@@ -131,7 +140,7 @@ class Shown {
     // What only the end tells is not there yet where there is none, except a node of its own.
     const bool has_node = (end != 0 || e.kind == StreamKind::Node) && e.node != 0;
     const long long zero = 0;
-    return made("(issILLLOLLKLOOOK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
+    return made("(issILLLOLLKLOOOKK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
                 is_op ? e.entry->name : e.name->c_str(), is_op ? e.entry->overload : "",
                 static_cast<unsigned int>(thread.number), static_cast<long long>(thread.system_id),
                 static_cast<long long>(e.begin), static_cast<long long>(end),
@@ -140,7 +149,8 @@ class Shown {
                 end ? static_cast<long long>(e.bytes) : zero,
                 static_cast<unsigned long long>(has_node ? e.node : 0),
                 has_node ? static_cast<long long>(e.sequence) : -1LL, place(e.source).get(),
-                calls.get(), inputs.get(), static_cast<unsigned long long>(e.tag));
+                calls.get(), inputs.get(), static_cast<unsigned long long>(e.tag),
+                static_cast<unsigned long long>(e.number));
   }
 
  private:
@@ -158,7 +168,7 @@ class Shown {
 
 // _profiler_events(session) -> (begin, end, wall clock at begin, [(kind, name, overload, thread,
 // system's thread, begin, end, failed, flops, bytes, node, sequence, line, calls, inputs,
-// tag), ...]). Times are in ns; the end is now, while it records.
+// tag, number), ...]). Times are in ns; the end is now, while it records.
 PyObject* events(PyObject*, PyObject* capsule) {
   return guarded([&] {
     Shown shown;
@@ -171,6 +181,40 @@ PyObject* events(PyObject*, PyObject* capsule) {
                 static_cast<long long>(session.end()), static_cast<long long>(session.wall_begin()),
                 list.get())
         .release();
+  });
+}
+
+// _profiler_activities(session) -> (why nothing is known of devices or None, how many were lost,
+// [(kind, name, device, stream, correlation, begin, end, number of the event, bytes, grid, block,
+// registers, shared bytes, graph), ...]). Kinds are those of Activity.
+PyObject* activities(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    const Session& session = *session_of(capsule);
+    const Activities& found = session.activities();
+    std::vector<Handle> names;
+    for (const std::string& name : found.names)
+      names.push_back(Handle::steal(
+          PyUnicode_DecodeUTF8(name.data(), Py_ssize_t(name.size()), "backslashreplace")));
+    const Handle list = list_of(found.all.size(), [&](size_t i) {
+      const Activity& a = found.all[i];
+      return made("(iOiiILLKK(iii)(iii)III)", int(a.kind), names[a.name].get(), a.device, a.stream,
+                  a.correlation, static_cast<long long>(a.begin), static_cast<long long>(a.end),
+                  static_cast<unsigned long long>(a.event),
+                  static_cast<unsigned long long>(a.bytes), a.grid[0], a.grid[1], a.grid[2],
+                  a.block[0], a.block[1], a.block[2], a.registers, a.shared_bytes, a.graph);
+    });
+    const std::string& why = session.devices_missing();
+    return made("(zKO)", why.empty() ? nullptr : why.c_str(),
+                static_cast<unsigned long long>(found.lost), list.get())
+        .release();
+  });
+}
+
+// _profiler_prepare_devices() -> why GPUs cannot be recorded, or None.
+PyObject* prepare_devices(PyObject*, PyObject*) {
+  return guarded([] {
+    const std::string why = profiler::prepare_devices();
+    return made("z", why.empty() ? nullptr : why.c_str()).release();
   });
 }
 
@@ -299,6 +343,8 @@ PyMethodDef functions[] = {
     {"_memory_history", history, METH_NOARGS, nullptr},
     {"_profiler_begin_range", as_method(begin_range), METH_FASTCALL, nullptr},
     {"_profiler_events", events, METH_O, nullptr},
+    {"_profiler_activities", activities, METH_O, nullptr},
+    {"_profiler_prepare_devices", prepare_devices, METH_NOARGS, nullptr},
     {"_profiler_watch_thread", watch_thread, METH_NOARGS, nullptr},
     {"_profiler_end_range", as_method(end_range), METH_FASTCALL, nullptr},
     {"_profiler_memory", memory, METH_O, nullptr},
@@ -310,6 +356,8 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool init_profiler(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+bool init_profiler(PyObject* module) {
+  return PyModule_AddFunctions(module, functions) == 0 && init_nvtx(module);
+}
 
 }  // namespace rush::py

@@ -4,14 +4,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <unordered_map>
 
 #include "core/layout.h"
+#include "core/modes.h"
 #include "core/mutex.h"
 #include "device/copy.h"
 #include "device/deferred_plan.h"
+#include "device/pass_listener.h"
 
 namespace rush::deferred {
+
+constinit std::atomic<const PassListener*> g_pass_listener{nullptr};
+
 namespace {
 
 using Kind = FusedStep::Kind;
@@ -295,7 +301,33 @@ void Queue::run_one_by_one(const Group& group, const Plan& plan) {
   }
 }
 
+// Tells who observes this thread of one pass.
+class SeenPass {
+ public:
+  SeenPass(const std::vector<Recipe>& waiting, const Group& group) {
+    listener_ = t_modes & kObserve ? g_pass_listener.load(std::memory_order_acquire) : nullptr;
+    if (!listener_) return;
+    std::string name = group.steps.size() > 1 ? "fused(" : "deferred(";
+    for (const uint16_t s : group.steps) {
+      if (name.back() != '(') name += ", ";
+      name += name_of(waiting[s].kind, waiting[s].fn);
+    }
+    number_ = listener_->begin(name + ")");
+  }
+  SeenPass(const SeenPass&) = delete;
+  SeenPass& operator=(const SeenPass&) = delete;
+  ~SeenPass() {
+    if (listener_) listener_->end(number_, std::uncaught_exceptions() > before_);
+  }
+
+ private:
+  const PassListener* listener_;
+  uint64_t number_ = 0;
+  const int before_ = std::uncaught_exceptions();
+};
+
 void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
+  const SeenPass seen(waiting_, group);
   const bool several = group.steps.size() > 1;
   const bool fused = several && run_fused(group, plan);
   if (!fused) run_one_by_one(group, plan);

@@ -14,13 +14,17 @@
 #include <vector>
 
 #include "core/mutex.h"
+#include "device/activity.h"
 #include "profiler/inputs.h"
 #include "profiler/memory_log.h"
 #include "trace/stream.h"
 
 namespace rush::profiler {
 
-enum Wanted : uint32_t { kShapes = 1, kMemory = 2, kFlops = 4, kStacks = 8 };
+enum Wanted : uint32_t { kShapes = 1, kMemory = 2, kFlops = 4, kStacks = 8, kDevices = 16, kNoOps = 32 };
+
+// The tag of a range that says that the host is about to wait for a device.
+inline constexpr uint64_t kWaitTag = 3;
 
 struct Event {
   int64_t begin = 0;            // ns of the steady clock
@@ -41,6 +45,7 @@ struct Event {
   uint32_t num_calls = 0;
   uint64_t node = 0, sequence = 0;  // the node that it recorded, or that it is; see the pair below
   int64_t flops = 0, bytes = 0;     // with kFlops
+  uint64_t number = 0;              // with kDevices: what activities call it
 };
 // A node is known by its address and its number together: addresses are used again, and numbers of
 // different threads may be equal. The first event to end with a node recorded it.
@@ -83,6 +88,7 @@ class ThreadBuffer {
   int costing = 0;             // events under way that count their own cost
   const SourcePoint* last_calls = nullptr;
   uint32_t num_last_calls = 0;
+  uint32_t order = 0, events = 0;  // which buffer of its session it is; how many events it has
 
  private:
   static constexpr uint32_t kEvents = 256;
@@ -100,13 +106,17 @@ class RUSH_API Session final : public StreamListener {
   explicit Session(uint32_t wanted);
   ~Session() override;
 
-  void stop();  // sets the end; call it once, after the listener was removed
+  void stop_devices();  // waits for them; stop does it where this was not called
+  void stop();          // sets the end; call it once, after the listener was removed
   int64_t begin() const { return begin_; }
   bool stopped() const { return end_ != 0; }
   int64_t end() const;                                // the time now, where it was not stopped
   int64_t wall_begin() const { return wall_begin_; }  // ns since 1970, at begin()
   uint32_t wanted() const { return wanted_; }
   MemoryLog* memory() const { return memory_.get(); }  // with kMemory
+  // With kDevices: why nothing is known of them (empty: it is), and what they did, once stopped.
+  const std::string& devices_missing() const { return devices_missing_; }
+  const Activities& activities() const { return activities_; }
   // What records of memory call the threads, with their numbers.
   std::vector<std::pair<int64_t, uint32_t>> threads() const;
   // In order of the threads, of each in order of beginning.
@@ -121,6 +131,10 @@ class RUSH_API Session final : public StreamListener {
   void begin_op(ThreadBuffer& buffer, Event& e, const StreamEvent& event);
 
   const uint32_t wanted_;
+  std::string devices_missing_;
+  Activities activities_;
+  std::atomic<int> channel_;  // of the recorder of devices; below zero: none
+  uint64_t first_number_ = 0;  // what the numbers of all its events begin with
   const int64_t begin_, wall_begin_;
   int64_t end_ = 0;
   std::unique_ptr<MemoryLog> memory_;
@@ -128,6 +142,9 @@ class RUSH_API Session final : public StreamListener {
   std::vector<std::unique_ptr<ThreadBuffer>> threads_;
   std::unordered_set<std::string> names_;
 };
+
+// Gets what records devices ready, which takes long the first time. Why it cannot be, or nothing.
+RUSH_API std::string prepare_devices();
 
 // Bytes that the buffers of all sessions hold.
 RUSH_API int64_t live_bytes();

@@ -21,6 +21,7 @@
 #include "autograd/meta.h"
 #include "core/modes.h"
 #include "core/mutex.h"
+#include "device/pass_listener.h"
 
 namespace rush {
 namespace {
@@ -248,6 +249,13 @@ void changed(Registry& r, std::vector<Slots>& taken) {
 }  // namespace
 
 namespace stream {
+namespace {
+
+// Passes of deferred ops are shown as ops.
+constexpr deferred::PassListener kPasses{
+    [](std::string_view name) { return begin_range(name, kStepTag); }, end_range};
+
+}  // namespace
 
 void add_listener(std::shared_ptr<StreamListener> listener) {
   Registry& r = registry();
@@ -260,10 +268,14 @@ void add_listener(std::shared_ptr<StreamListener> listener) {
   at->serial = r.next_serial++;
   ++r.generation;
   g_observe_thread = watch_this_thread;
+  deferred::g_pass_listener = &kPasses;
   static const int registered =
       pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
                      [] {
-                       // Nobody reads what a child process does.
+                       // Nobody reads what a child process does, until it listens itself. The
+                       // parent's listeners are left alive: other threads' slots have them, too.
+                       (void)new Slots(std::exchange(registry().listeners, {}));
+                       ++registry().generation;
                        registry().mutex.unlock();
                        set_mode(kObserve, false);
                        set_node_observer(nullptr);

@@ -54,6 +54,8 @@ class RUSH_API StreamListener {
 namespace stream {
 
 inline constexpr size_t kMostListeners = 4;
+// The tag of ranges that are work of the library, as an op is: passes of deferred ops, replays.
+inline constexpr uint64_t kStepTag = 2;
 
 // From any thread. A listener that was removed may be told, on other threads, of the ends of events
 // that it knows, and is kept alive as long.

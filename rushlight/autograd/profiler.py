@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from rushlight import _C
 from rushlight._names.missing import names_missing_from
 from rushlight.autograd.profiler_util import (
     EventList,
@@ -49,11 +50,12 @@ class profile:
         acc_events: bool = False,
         custom_trace_id_callback: Any = None,
     ) -> None:
-        if not use_cpu:
-            raise NotImplementedError("autograd.profiler.profile: only CPU events are recorded yet")
+        if not use_cpu and not (use_cuda or use_device == "cuda"):
+            raise ValueError("autograd.profiler.profile: use_cpu=False needs use_device='cuda', "
+                             "or there is nothing to record")  # fmt: skip
         self.enabled = enabled
         self.entered = False
-        activities = {_profiler.ProfilerActivity.CPU}
+        activities = {_profiler.ProfilerActivity.CPU} if use_cpu else set()
         if use_cuda or use_device == "cuda":
             activities.add(_profiler.ProfilerActivity.CUDA)
         self._profile = _profiler._KinetoProfile(
@@ -121,7 +123,31 @@ class profile:
 
 
 class emit_nvtx:
-    """Marks for NVIDIA's tools around each op: refused, as none are made yet."""
+    """Puts a range for NVIDIA's tools (rushlight.cuda.nvtx) around each op, node of backward and
+    named range of a with block; record_shapes=True adds the shapes of arguments."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled = enabled
+        self.entered = False
+        self.record_shapes = record_shapes
+
+    def __enter__(self) -> Self:
+        if not self.enabled:
+            return self
+        if self.entered:
+            raise RuntimeError("autograd.profiler.emit_nvtx: it cannot be entered twice")
+        self.entered = True
+        _C._nvtx_emit(bool(self.record_shapes))
+        return self
+
+    def __exit__(self, *error: object) -> Literal[False]:
+        if self.enabled:
+            _C._nvtx_emit(None)
+        return False
+
+
+class emit_itt:
+    """Marks for Intel's tools around each op: refused, as none are made."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled = enabled
@@ -129,17 +155,13 @@ class emit_nvtx:
     def __enter__(self) -> Self:
         if self.enabled:
             raise NotImplementedError(
-                f"autograd.profiler.{type(self).__name__}: ops are not marked for other "
-                "profilers yet; use rushlight.profiler.profile"
+                "autograd.profiler.emit_itt: ops are not marked for Intel's profilers; use "
+                "rushlight.profiler.profile"
             )
         return self
 
     def __exit__(self, *error: object) -> Literal[False]:
         return False
-
-
-class emit_itt(emit_nvtx):
-    """Marks for Intel's tools around each op: refused, as none are made."""
 
 
 __getattr__ = names_missing_from(__name__)

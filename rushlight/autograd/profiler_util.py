@@ -47,7 +47,7 @@ class Interval:
 
 
 class Kernel:
-    """A kernel of a device: name, device and duration. There are none yet."""
+    """What an op queued on a device: name, device and duration in microseconds."""
 
     def __init__(self, name: str, device: int, duration: float) -> None:
         self.name, self.device, self.duration = name, device, duration
@@ -63,7 +63,11 @@ def _formatted(attribute):
 
 
 class _Times:
-    """What events and averages have in common: text of times, and a device without any."""
+    """What events and averages have in common: text of times, and times under their older names.
+
+    `device_time_total` is what the work took on the GPU that an event and the events inside it
+    queued; `self_device_time_total` leaves those inside out.
+    """
 
     cpu_time_str = _formatted("cpu_time")
     cpu_time_total_str = _formatted("cpu_time_total")
@@ -72,28 +76,46 @@ class _Times:
     device_time_total_str = _formatted("device_time_total")
     self_device_time_total_str = _formatted("self_device_time_total")
 
-    device_time = device_time_total = self_device_time_total = 0.0
-    cuda_time = cuda_time_total = self_cuda_time_total = 0.0
     is_async = is_remote = is_legacy = False
     node_id = -1
-    use_device = None
-    device_type = DeviceType.CPU
+    use_device: str | None = None
+    device_type: DeviceType = DeviceType.CPU
 
     cpu_time_total: float
+    device_time_total: float
+    self_device_time_total: float
     count: int
 
     @property
     def cpu_time(self) -> float:
         return self.cpu_time_total / self.count if self.count else 0.0
 
+    @property
+    def device_time(self) -> float:
+        return self.device_time_total / self.count if self.count else 0.0
+
+    @property
+    def cuda_time(self) -> float:
+        return self.device_time
+
+    @property
+    def cuda_time_total(self) -> float:
+        return self.device_time_total
+
+    @property
+    def self_cuda_time_total(self) -> float:
+        return self.self_device_time_total
+
 
 class FunctionEvent(_Times):
-    """One op, node of backward, or range.
+    """One op, node of backward or range, call of the GPU's driver, or what ran on a GPU
+    (`device_type` says).
 
     Beside PyTorch's attributes: `source` is the program's line, `module` the path of the module
     that it belongs to (with_modules=True), `forward` the event whose gradient a node computes,
     `bytes` what the op reads and writes (with_flops=True), `failed` whether it raised, `finished`
-    whether it had ended when the profile did.
+    whether it had ended when the profile did. What ran on a GPU has `launcher`, the event that
+    queued it, `call`, the call of the driver that did, and `launch`, its grid and the like.
     """
 
     device_index = -1
@@ -149,6 +171,15 @@ class FunctionEvent(_Times):
         self.module: str | None = None
         self.forward: FunctionEvent | None = None
         self.system_thread = 0
+        self.process: int | None = None  # of a loader's worker: the number of its process
+        self.worker = -1  # and which worker it is
+        self.activity = ""  # of a GPU, or a call of its driver: the category in traces
+        self.device_call = False
+        self.correlation = 0  # a call and what it queued have the same
+        self.launcher: FunctionEvent | None = None
+        self.call: FunctionEvent | None = None
+        self.launch: dict[str, Any] = {}
+        self._device_time = 0.0
         self._node = (0, -1)
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
@@ -160,8 +191,23 @@ class FunctionEvent(_Times):
         self.cpu_parent = parent
 
     @property
+    def on_device(self) -> bool:
+        """Whether it ran on a GPU, and no thread of the host was busy with it."""
+        return self.device_type is not DeviceType.CPU
+
+    @property
     def cpu_time_total(self) -> float:  # type: ignore[override]
-        return self.time_range.elapsed_us()
+        return 0.0 if self.on_device else self.time_range.elapsed_us()
+
+    @property
+    def device_time_total(self) -> float:  # type: ignore[override]
+        return self.time_range.elapsed_us() if self.on_device else self._device_time
+
+    @property
+    def self_device_time_total(self) -> float:  # type: ignore[override]
+        if self.on_device:
+            return self.time_range.elapsed_us()
+        return sum(kernel.duration for kernel in self.kernels)
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -198,6 +244,7 @@ class FunctionEventAvg(_Times):
         self.overload_name = ""
         self.cpu_time_total = 0.0
         self.self_cpu_time_total = 0.0
+        self.device_time_total = self.self_device_time_total = 0.0
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
         self.device_memory_usage = self.self_device_memory_usage = 0
         self.flops = 0
@@ -214,9 +261,11 @@ class FunctionEventAvg(_Times):
         """Adds an event or another average; the first one gives the key."""
         if self.key is None:
             for name in ("key", "overload_name", "cpu_parent", "cpu_children", "input_shapes",
-                         "stack", "scope", "module", "is_user_annotation"):  # fmt: skip
+                         "stack", "scope", "module", "is_user_annotation", "device_type",
+                         "use_device"):  # fmt: skip
                 setattr(self, name, getattr(other, name))
-        for name in ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage",
+        for name in ("count", "cpu_time_total", "self_cpu_time_total", "device_time_total",
+                     "self_device_time_total", "cpu_memory_usage",
                      "self_cpu_memory_usage", "device_memory_usage", "self_device_memory_usage",
                      "flops", "bytes"):  # fmt: skip
             setattr(self, name, getattr(self, name) + (getattr(other, name) or 0))
@@ -271,7 +320,7 @@ class EventList(list):
         """One average per name; with shapes, innermost lines or overloads as part of the key."""
         groups: dict[Any, FunctionEventAvg] = {}
         for event in self:
-            key: tuple[Any, ...] = (event.key, event.is_user_annotation)
+            key: tuple[Any, ...] = (event.key, event.is_user_annotation, event.device_type)
             if group_by_overload_name:
                 key += (event.overload_name,)
             if group_by_input_shapes:

@@ -1,4 +1,8 @@
-"""Marks for NVIDIA's profiler; without a GPU they go nowhere."""
+"""Ranges and marks for NVIDIA's tools, such as Nsight Systems; nothing happens where none listens.
+
+A tool says where it is in the variable NVTX_INJECTION64_PATH, as NVTX 3 has it; `nsys profile`
+sets it for the programs that it starts.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rushlight import _C
+
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
 
 
-def range_push(msg: Any) -> int:
-    """Opens a range; returns its depth."""
-    return 0
+def range_push(msg: str) -> int:
+    """Opens a range inside the ranges of this thread; returns its depth, from 0 (-2: no tool)."""
+    return _C._nvtx_range_push(msg)
 
 
 def range_pop() -> int:
-    """Closes the last range; returns its depth."""
-    return 0
+    """Closes the last range of this thread; returns its depth (-2: no tool)."""
+    return _C._nvtx_range_pop()
 
 
-def range_start(msg: Any) -> int:
-    """Opens a range that another thread may close; returns its number."""
-    return 0
+def range_start(msg: str) -> int:
+    """Opens a range that another thread may close; returns its number (0: no tool)."""
+    return _C._nvtx_range_start(msg)
 
 
-def range_end(range_id: Any) -> None:
-    """Closes a range."""
+def range_end(range_id: int) -> None:
+    """Closes the range with this number."""
+    _C._nvtx_range_end(range_id)
 
 
-def mark(msg: Any) -> None:
+def mark(msg: str) -> None:
     """Marks a moment."""
+    _C._nvtx_mark(msg)
 
 
 @contextmanager
-def range(msg: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """A with block as a range; also a decorator."""
-    yield
+def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """A with block as a range, also a decorator; further arguments go to msg.format()."""
+    range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        range_pop()

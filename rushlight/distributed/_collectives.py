@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import rushlight
+from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.distributed._groups import (
     ALL_GATHER,
@@ -63,9 +64,13 @@ def issue(
         return None
     member = world.member(group, what)
     place = -1 if inputs or outputs else member.group._gpu() if gpu is None else gpu
-    core_work = member.group._core._collective(
-        kind, inputs, outputs, reduce, root, tag, counts[0], counts[1], timeout, async_op, place
-    )
+    seen = _C._profiler_begin_range(f"c10d::{what}", 0)  # 0 where nobody records
+    try:
+        core_work = member.group._core._collective(
+            kind, inputs, outputs, reduce, root, tag, *counts, timeout, async_op, place
+        )
+    finally:
+        _C._profiler_end_range(seen, False)
     return Work(core_work, member.ranks) if async_op or kind == RECV else None
 
 

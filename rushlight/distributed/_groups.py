@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from rushlight import cuda
+from rushlight import _C, cuda
 from rushlight._C import Tensor
 from rushlight._C import device as Device
 from rushlight.futures import Future
@@ -30,7 +30,11 @@ class Work:
         """Waits until it is done, and raises what it raised. Without a timeout, or with one of 0,
         the group's own ends it. On a GPU the current stream waits, and the host goes on, unless a
         timeout is given."""
-        return self._core.wait(timeout)
+        seen = _C._profiler_begin_range("c10d::wait", 0)  # 0 where nobody records
+        try:
+            return self._core.wait(timeout)
+        finally:
+            _C._profiler_end_range(seen, False)
 
     def synchronize(self) -> None:
         """The same as wait()."""

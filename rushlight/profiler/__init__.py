@@ -34,8 +34,11 @@ def kineto_available() -> bool:
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be recorded. Kernels of GPUs cannot be yet."""
-    return {ProfilerActivity.CPU}
+    """What can be recorded: the CPU's work, and the GPUs' where there are any."""
+    from rushlight import cuda
+
+    gpus = {ProfilerActivity.CUDA} if cuda.is_available() else set()
+    return {ProfilerActivity.CPU, *gpus}
 
 
 fill(globals())

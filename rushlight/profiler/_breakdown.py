@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from rushlight.profiler._device import is_wait
 from rushlight.profiler._peaks import Peaks
 
 __all__ = ["KINDS", "Breakdown", "break_down", "is_copy", "is_range", "main_thread"]
@@ -18,6 +19,7 @@ KINDS = {
     "python": "Python between the ops",
     "loader": "waiting for data",
     "communication": "communication",
+    "device": "waiting for the GPU",
 }
 _TINY = 20.0  # us: an op shorter than this, with little to do, is mostly its call
 _BUSY = 0.25  # the share of an op's time that its work must be worth, for it to be no mere call
@@ -40,7 +42,7 @@ def main_thread(events: Any) -> int:
     """The thread that began the most time: where the loop runs."""
     times: dict[int, float] = {}
     for event in events:
-        if event.cpu_parent is None:
+        if event.cpu_parent is None and not event.on_device and event.process is None:
             times[event.thread] = times.get(event.thread, 0.0) + event.cpu_time_total
     return max(times, key=lambda t: times[t]) if times else 1
 
@@ -83,7 +85,8 @@ def _window(events: list[Any], thread: int) -> tuple[float, float, list[tuple[fl
         for e in events
         if e.thread == thread and e.name.startswith("Optimizer.step#")
     ]
-    tops = [e for e in events if e.thread == thread and e.cpu_parent is None]
+    tops = [e for e in events
+            if e.thread == thread and e.cpu_parent is None and not e.on_device]  # fmt: skip
     if not tops:
         return 0.0, 0.0, []
     begin, end = tops[0].time_range.start, max(e.time_range.end for e in tops)
@@ -101,6 +104,10 @@ def _own_kind(event: Any, peaks: Peaks | None, found: Breakdown) -> tuple[str, b
         return "communication", True
     if is_range(event):
         return "python", False
+    if is_wait(event):
+        return "device", True
+    if event.device_call or event.device_time_total:  # the host only queues the work
+        return "overhead", False
     time = event.cpu_time_total
     if peaks is None or not (event.flops or event.bytes):
         tiny = event.self_cpu_time_total < _TINY or (peaks is not None and not event.bytes)
@@ -124,14 +131,15 @@ def break_down(events: Any, peaks: Peaks | None) -> Breakdown:
     at, before = begin, None  # the end of the outermost event before, and that event
     for event in events:
         start, stop = event.time_range.start, event.time_range.end
-        if event.thread != thread or stop <= begin or start >= end or event.name == "[memory]":
+        outside = stop <= begin or start >= end
+        if event.thread != thread or outside or event.on_device or event.name == "[memory]":
             continue
         parent = event.cpu_parent
         kind = inherited.get(parent.id) if parent is not None else None
         if kind is None:
             kind, whole = _own_kind(event, peaks, found)
             if not is_range(event) and (parent is None or is_range(parent)):
-                found.ops += 1
+                found.ops += not event.device_call
         else:
             whole = True
         if whole:

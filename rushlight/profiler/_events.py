@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from typing import Any
 
 from rushlight import _C
 from rushlight.autograd.profiler_util import EventList, FunctionEvent, Interval
+from rushlight.profiler._device import add_device_events, link_device_events, name_waits
 from rushlight.profiler._memory import MemoryHistory, read_memory
-from rushlight.profiler._ranges import MODULE
+from rushlight.profiler._ranges import MODULE, STEP, WAIT
+from rushlight.profiler._workers import WorkerEvents
 
 __all__ = ["read_events"]
 
@@ -90,13 +94,13 @@ def _describe_inputs(event: FunctionEvent, inputs: list[Any]) -> None:
 
 def _event(raw: tuple[Any, ...], number: int, begin: int, stop: int) -> FunctionEvent:
     (kind, name, overload, thread, system_thread, start, end, failed, flops, moved, node, sequence,
-     place, calls, inputs, tag) = raw  # fmt: skip
+     place, calls, inputs, tag, _) = raw  # fmt: skip
     module = None
     scope = FUNCTION
     if kind == OP:
         name = aten_name(name)
     elif kind == RANGE:
-        scope = USER_SCOPE
+        scope = FUNCTION if tag == STEP else USER_SCOPE
         if tag == MODULE:
             path, _, class_name = name.partition("\n")
             module = path or class_name
@@ -115,7 +119,7 @@ def _event(raw: tuple[Any, ...], number: int, begin: int, stop: int) -> Function
         scope=scope,
         sequence_nr=sequence,
         flops=flops,
-        is_user_annotation=kind == RANGE and tag != MODULE,
+        is_user_annotation=kind == RANGE and tag not in (MODULE, STEP),
         is_python_function=kind == RANGE and tag == MODULE,
     )
     if event.name.startswith("ProfilerStep#"):  # all steps have one key
@@ -192,28 +196,76 @@ def _in_order(event: FunctionEvent) -> tuple[float, float, int]:
     return event.time_range.start, -event.time_range.end, event.id
 
 
+def _worker_events(
+    workers: Iterable[WorkerEvents], begin: int, stop: int, threads: int
+) -> list[FunctionEvent]:
+    """What workers of loaders did, each on a thread of its own above the given number."""
+    found: list[FunctionEvent] = []
+    numbers: dict[tuple[int, int], int] = {}
+    for process, worker, raw_events in workers:
+        batch = [_event(raw, 0, begin, stop) for raw in raw_events if raw[5] >= begin]
+        for event in batch:
+            key = (process, event.thread)
+            event.thread = event.device_resource_id = numbers.setdefault(
+                key, threads + 1 + len(numbers)
+            )
+            event.process, event.worker = process, worker
+        _nest([e for e in batch if e.thread == batch[0].thread])
+        _link(batch)
+        found += batch
+    return found
+
+
 def read_events(
-    session: Any, *, profile_memory: bool, with_flops: bool, memory_before: int = 0
-) -> EventList:
+    session: Any, *, profile_memory: bool, with_flops: bool, memory_before: int = 0,
+    workers: Iterable[WorkerEvents] = (),
+) -> EventList:  # fmt: skip
     """The events of a session, in order of beginning; those so far, if it still records."""
     begin, stop, wall, raw_events = _C._profiler_events(session)
+    _, lost, activities = _C._profiler_activities(session)
     all_events: list[FunctionEvent] = []
-    threads: dict[int, list[FunctionEvent]] = {}
+    by_number: dict[int, FunctionEvent] = {}
+    waits: list[FunctionEvent] = []
     for number, raw in enumerate(raw_events, 1):
         event = _event(raw, number, begin, stop)
+        if raw[0] == RANGE and raw[-2] == WAIT:
+            waits.append(event)
+            continue
         all_events.append(event)
+        by_number[raw[-1]] = event
+    ran: list[FunctionEvent] = []
+    calls: list[FunctionEvent] = []
+    if activities:
+        ran, calls = add_device_events(activities, begin, len(raw_events), all_events, by_number)
+        all_events = sorted([*all_events, *calls], key=_in_order)
+        if lost:
+            warnings.warn(f"profile: {lost:,} activities of GPUs had no room and are not shown; "
+                          "record fewer steps at a time", stacklevel=4)  # fmt: skip
+    threads: dict[int, list[FunctionEvent]] = {}
+    for event in all_events:
         threads.setdefault(event.thread, []).append(event)
     for events in threads.values():
         _nest(events)
     _link(all_events)
+    if ran:
+        name_waits(waits, calls)
+        link_device_events(ran)
     all_events.sort(key=_in_order)
     history = read_memory(session, begin, all_events, memory_before)
-    if outside := _outside_events(history, all_events[0].thread if all_events else 1):
+    all_events = sorted([*all_events, *ran], key=_in_order) if ran else all_events
+    if others := _worker_events(workers, begin, stop, max(threads, default=0)):
+        for number, event in enumerate(others, len(all_events) + 1):
+            event.id = event.external_id = number
+        all_events = sorted([*all_events, *others], key=_in_order)
+    first = next((e for e in all_events if not e.on_device and e.process is None), None)
+    main = 0 if first is None else first.system_thread
+    if outside := _outside_events(history, 1 if first is None else first.thread):
         for number, event in enumerate(outside, len(all_events) + 1):
             event.id = event.external_id = number
-            event.system_thread = all_events[0].system_thread if all_events else 0
+            event.system_thread = main
         all_events = sorted([*all_events, *outside], key=_in_order)
-    found = EventList(all_events, profile_memory=profile_memory, with_flops=with_flops)
+    found = EventList(all_events, use_device="cuda" if ran else None,
+                      profile_memory=profile_memory, with_flops=with_flops)  # fmt: skip
     found.wall_begin = wall
     found.memory = history
     found.time_range = Interval(0.0, (stop - begin) / 1000)

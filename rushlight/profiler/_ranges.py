@@ -15,7 +15,7 @@ from rushlight.types import _F, Self
 __all__ = ["record_function"]
 
 # What kind of range it is: the tag of its event.
-USER, MODULE = 0, 1
+USER, MODULE, STEP, WAIT = 0, 1, 2, 3  # STEP: shown as an op; WAIT: the host is about to wait
 
 _begin: Callable[[str, int], int] = _C._profiler_begin_range
 _end: Callable[[int, bool], None] = _C._profiler_end_range

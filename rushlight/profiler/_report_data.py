@@ -63,6 +63,8 @@ class Strings:
 
 def _kind_number(event: Any, times: Breakdown) -> int:
     """For the colour; what only holds other events together has none."""
+    if event.on_device:
+        return _KINDS.index("compute" if event.activity == "kernel" else "memory")
     kind = times.kind_of.get(event.id)
     if kind is None or (is_range(event) and kind == "python"):
         return len(_KINDS)
@@ -71,12 +73,21 @@ def _kind_number(event: Any, times: Breakdown) -> int:
     return _KINDS.index(kind)
 
 
+def _lane_name(event: Any, times: Breakdown) -> str:
+    if event.on_device:
+        return f"GPU {event.device_index}, stream {event.thread}"
+    if event.process is not None:
+        return f"loader worker {event.worker} (process {event.process})"
+    main = " (the loop)" if event.thread == times.thread else ""
+    return f"thread {event.system_thread}{main}"
+
+
 def threads_and_events(
     events: Any, times: Breakdown, columns: Columns, names: Strings, modules: Strings,
     sources: Strings,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Adds the columns of the time line; the threads with their numbers of rows."""
-    threads: dict[int, int] = {}
+    threads: dict[tuple[int, int], int] = {}
     ends: list[list[float]] = []  # by thread and depth, where the last event ends
     depth_of: dict[int, int] = {}
     labels: list[str] = []
@@ -88,12 +99,12 @@ def threads_and_events(
     for event in events:
         if event.name == "[memory]":
             continue
-        thread = threads.get(event.thread)
+        lane = (event.device_index if event.on_device else event.process or -1, event.thread)
+        thread = threads.get(lane)
         if thread is None:
-            thread = threads[event.thread] = len(ends)
+            thread = threads[lane] = len(ends)
             ends.append([])
-            main = " (the loop)" if event.thread == times.thread else ""
-            labels.append(f"thread {event.system_thread}{main}")
+            labels.append(_lane_name(event, times))
         start, end = event.time_range.start, event.time_range.end
         depth = 0 if event.cpu_parent is None else depth_of[event.cpu_parent.id] + 1
         # Ranges may overlap without one being inside the other: then they have different rows.
@@ -160,7 +171,7 @@ def flame(events: Any, times: Breakdown, names: Strings) -> list[Any]:
     nodes: dict[int, list[Any]] = {}
     whole = 0.0
     for event in events:
-        if event.thread != times.thread or event.name == "[memory]":
+        if event.thread != times.thread or event.on_device or event.name == "[memory]":
             continue
         parent = root if event.cpu_parent is None else nodes[event.cpu_parent.id]
         name = names.number(event.name)
@@ -304,11 +315,33 @@ def _line_table(events: Any, total: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _kernel_table(events: Any) -> dict[str, Any] | None:
+    """What ran on GPUs, by name."""
+    rows: dict[str, list[Any]] = {}
+    for e in events:
+        if e.on_device:
+            row = rows.setdefault(e.name, [0, 0.0, 0, ""])  # calls, time, bytes, by
+            row[0] += 1
+            row[1] += e.device_time_total
+            row[2] += e.bytes
+            row[3] = row[3] or (e.launcher.name if e.launcher is not None else "")
+    total = sum(row[1] for row in rows.values())
+    return {
+        "title": "Kernels and copies",
+        "note": "What GPUs ran, by their own clocks, and the op that queued it first.",
+        "columns": [["name", "text"], ["queued by", "text"], ["calls", "count"], ["total", "time"],
+                    ["of all", "share"], ["per call", "time"], ["moved", "bytes"]],
+        "rows": [[name, by, n, t, t / total if total else 0, t / n, moved]
+                 for name, (n, t, moved, by) in rows.items()],
+        "sort": 3,
+    } if rows else None  # fmt: skip
+
+
 def tables(events: Any, times: Breakdown) -> list[dict[str, Any]]:
-    """The tables by module, by op and by line."""
+    """The tables by module, by op, by line, and of what GPUs ran."""
     mine = [e for e in events if e.id in times.kind_of]
     found = [_module_table(mine, times.total), _op_table(mine, times.total),
-             _line_table(mine, times.total)]  # fmt: skip
+             _line_table(mine, times.total), _kernel_table(events)]  # fmt: skip
     return [table for table in found if table is not None]
 
 
@@ -316,8 +349,8 @@ def roofline(events: Any, peaks: Peaks | None) -> dict[str, Any]:
     """Ops by name and shapes, with what they reach."""
     points: dict[tuple[str, str], dict[str, Any]] = {}
     for e in events:
-        if not e.flops or not e.bytes or e.cpu_time_total <= 0:
-            continue
+        if not e.flops or not e.bytes or e.cpu_time_total <= 0 or e.device_time_total:
+            continue  # what the host took to queue work says nothing about the work
         shapes = str(e.input_shapes) if e.input_shapes else ""
         point = points.setdefault(
             (e.name, shapes),

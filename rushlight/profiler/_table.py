@@ -69,6 +69,7 @@ def build_table(
     if len(events) == 0:
         return ""
     total = sum(e.self_cpu_time_total for e in events)
+    on_device = sum(e.self_device_time_total for e in events if e.device_type.name != "CPU")
     rows = list(events)
     if sort_by is not None:
         for name in ("cuda", "xpu", "privateuse1"):
@@ -100,6 +101,13 @@ def build_table(
         ("CPU total", _WIDTH, lambda e: time(e.cpu_time_total)),
         ("CPU time avg", _WIDTH, lambda e: time(e.cpu_time)),
     ]
+    if on_device:
+        columns += [
+            ("Self CUDA", _WIDTH, lambda e: time(e.self_device_time_total)),
+            ("Self CUDA %", _WIDTH, lambda e: _share(e.self_device_time_total, on_device)),
+            ("CUDA total", _WIDTH, lambda e: time(e.device_time_total)),
+            ("CUDA time avg", _WIDTH + 1, lambda e: time(e.device_time)),
+        ]
     if profile_memory:
         columns += [
             ("CPU Mem", _WIDTH, lambda e: format_memory(e.cpu_memory_usage)),
@@ -143,5 +151,6 @@ def build_table(
             at = next(i for i, (title, _, _) in enumerate(columns) if title == "Source Location")
             for more in (row.stack or [])[1:]:
                 out.append(line([more if i == at else "" for i in range(len(columns))]))
-    out += [rule, f"Self CPU time total: {time(total)}", ""]
+    out += [rule, f"Self CPU time total: {time(total)}"]
+    out += [f"Self CUDA time total: {time(on_device)}", ""] if on_device else [""]
     return "\n".join(out)

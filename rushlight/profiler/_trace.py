@@ -15,6 +15,8 @@ __all__ = ["write_trace"]
 
 
 def _category(event):
+    if event.activity:
+        return event.activity
     if event.is_user_annotation:
         return "user_annotation"
     return "python_function" if event.is_python_function else "cpu_op"
@@ -40,11 +42,76 @@ def _arguments(event, number):
         args["bytes"] = event.bytes
     if event.cpu_memory_usage:
         args["CPU bytes"] = event.cpu_memory_usage
+    if event.device_call:
+        args["correlation"] = event.correlation
     if event.failed:
         args["failed"] = True
     if not event.finished:
         args["finished"] = False
     return args
+
+
+def _device_arguments(event):
+    return {"External id": event.external_id, "device": event.device_index, "context": 1,
+            "stream": event.thread, "correlation": event.correlation, **event.launch,
+            **({"bytes": event.bytes} if event.bytes else {})}  # fmt: skip
+
+
+def _device_names(events):
+    """Each GPU is a process of its own, and its streams are the threads."""
+    streams: dict[int, set[int]] = {}
+    for event in events:
+        streams.setdefault(event.device_index, set()).add(event.thread)
+    for device, found in sorted(streams.items()):
+        about = {"process_name": {"name": "python"}, "process_labels": {"labels": f"GPU {device}"},
+                 "process_sort_index": {"sort_index": 5_000_000 + device}}  # fmt: skip
+        for name, args in about.items():
+            yield {"ph": "M", "name": name, "pid": device, "tid": 0, "ts": 0, "args": args}
+        for stream in sorted(found):
+            yield {"ph": "M", "name": "thread_name", "pid": device, "tid": stream, "ts": 0,
+                   "args": {"name": f"stream {stream}"}}  # fmt: skip
+
+
+def _launches(events, pid):
+    """From the calls that queue work to the work."""
+    for event in events:
+        call = event.call
+        if call is None:
+            continue
+        common = {"id": event.correlation, "cat": "ac2g", "name": "ac2g"}
+        yield {"ph": "s", "pid": pid, "tid": call.system_thread, "ts": call.time_range.start,
+               **common}  # fmt: skip
+        yield {"ph": "f", "pid": event.device_index, "tid": event.thread,
+               "ts": event.time_range.start, "bp": "e", **common}  # fmt: skip
+
+
+def _ranges_on_devices(events):
+    """Ranges that the program names, as long as what was queued in them took on a stream."""
+    found: dict[tuple[int, int, int], list[Any]] = {}
+    for event in events:
+        at = event.launcher
+        while at is not None:
+            if at.is_user_annotation:
+                key = (at.id, event.device_index, event.thread)
+                start, end = event.time_range.start, event.time_range.end
+                span = found.setdefault(key, [at, start, end])
+                span[1], span[2] = min(span[1], start), max(span[2], end)
+            at = at.cpu_parent
+    for (number, device, stream), (event, start, end) in found.items():
+        yield {"ph": "X", "cat": "gpu_user_annotation", "name": event.trace_name, "pid": device,
+               "tid": stream, "ts": start, "dur": round(end - start, 3),
+               "args": {"External id": number}}  # fmt: skip
+
+
+def _device_lines(events, pid):
+    yield from _device_names(events)
+    for event in events:
+        yield {"ph": "X", "cat": event.activity, "name": event.trace_name,
+               "pid": event.device_index, "tid": event.thread, "ts": event.time_range.start,
+               "dur": round(event.time_range.elapsed_us(), 3),
+               "args": _device_arguments(event)}  # fmt: skip
+    yield from _ranges_on_devices(events)
+    yield from _launches(events, pid)
 
 
 def _names(pid, threads):
@@ -56,6 +123,17 @@ def _names(pid, threads):
     for thread in threads:
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "ts": 0,
                "args": {"name": f"thread {thread}"}}  # fmt: skip
+
+
+def _worker_names(events):
+    """Workers of loaders are processes of their own."""
+    workers = {e.process: (e.worker, e.system_thread) for e in events if e.process is not None}
+    for process, (worker, thread) in workers.items():
+        for name, args in (("process_name", {"name": f"DataLoader worker {worker}"}),
+                           ("process_labels", {"labels": "CPU"}),
+                           ("thread_name", {"name": f"thread {thread}"})):  # fmt: skip
+            tid = thread if name == "thread_name" else 0
+            yield {"ph": "M", "name": name, "pid": process, "tid": tid, "ts": 0, "args": args}
 
 
 def _arrows(events, pid):
@@ -91,21 +169,40 @@ def _memory(history, thread, pid):
 
 
 def _lines(events, pid):
-    yield from _names(pid, dict.fromkeys(e.system_thread for e in events))
+    on_devices = [e for e in events if e.on_device]
+    on_host = [e for e in events if not e.on_device]
+    yield from _names(pid, dict.fromkeys(e.system_thread for e in on_host if e.process is None))
+    yield from _worker_names(on_host)
     yield {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans",
            "tid": "PyTorch Profiler", "ts": events.time_range.start,
            "dur": events.time_range.elapsed_us(), "args": {"Op count": len(events)}}  # fmt: skip
-    main = events[0].system_thread if events else pid
+    main = next((e.system_thread for e in on_host if e.process is None), pid)
     if events.memory is not None:
         yield from _memory(events.memory, main, pid)
     for number, event in enumerate(events):
-        if event.name == "[memory]":
+        if event.name == "[memory]" or event.on_device:
             continue
-        yield {"ph": "X", "cat": _category(event), "name": event.trace_name, "pid": pid,
+        yield {"ph": "X", "cat": _category(event), "name": event.trace_name,
+               "pid": pid if event.process is None else event.process,
                "tid": event.system_thread, "ts": event.time_range.start,
                "dur": round(event.time_range.elapsed_us(), 3),
                "args": _arguments(event, number)}  # fmt: skip
     yield from _arrows(events, pid)
+    if on_devices:
+        yield from _device_lines(on_devices, pid)
+
+
+def _properties(events):
+    """What the GPUs are that something ran on."""
+    from rushlight import cuda
+
+    found = []
+    for device in sorted({e.device_index for e in events if e.on_device}):
+        about = cuda.get_device_properties(device)
+        found.append({"id": device, "name": about.name, "totalGlobalMem": about.total_memory,
+                      "computeMajor": about.major, "computeMinor": about.minor,
+                      "warpSize": 32, "numSms": about.multi_processor_count})  # fmt: skip
+    return found
 
 
 def write_trace(path: FileLike, events: Any, metadata: dict[str, Any]) -> None:
@@ -113,7 +210,7 @@ def write_trace(path: FileLike, events: Any, metadata: dict[str, Any]) -> None:
     name: Any = os.fspath(path)
     head = {
         "schemaVersion": 1,
-        "deviceProperties": [],
+        "deviceProperties": _properties(events),
         "host_name": socket.gethostname(),
         "displayTimeUnit": "ms",
         "baseTimeNanoseconds": events.wall_begin,

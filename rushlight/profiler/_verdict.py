@@ -10,6 +10,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.profiler._breakdown import KINDS, Breakdown, is_copy, is_range
+from rushlight.profiler._device import CAUSES, DeviceTimes, device_times
 from rushlight.profiler._memory import CATEGORIES, MemoryHistory
 from rushlight.profiler._peaks import Peaks
 from rushlight.profiler._table import format_memory, format_time
@@ -43,13 +44,25 @@ class Verdict:
     headline: str
     shares: dict[str, float]
     findings: list[Finding] = field(default_factory=list)
+    devices: list[DeviceTimes] = field(default_factory=list)
 
     def __str__(self) -> str:
         shares = sorted(self.shares.items(), key=lambda item: -item[1])
         spent = ", ".join(f"{KINDS[k]} {100 * s:.0f}%" for k, s in shares if s >= 0.005)
-        lines = [self.headline, f"Time: {spent}."]
+        lines = [self.headline, f"{'Host' if self.devices else 'Time'}: {spent}."]
+        lines += [_describe_device(device) for device in self.devices]
         lines += [f"{i}. {finding}" for i, finding in enumerate(self.findings, 1)]
         return "\n".join(lines)
+
+
+def _describe_device(times: DeviceTimes) -> str:
+    idle = times.total - times.busy
+    causes = ", ".join(f"{format_time(us)} {CAUSES[cause]}"
+                       for cause, us in times.idle_by_cause().items() if us >= 0.05 * idle)  # fmt: skip
+    said = f": {causes}" if causes else ""
+    share = idle / times.total if times.total else 0.0
+    return (f"GPU {times.device}: kernels {format_time(times.kernels)}, copies "
+            f"{format_time(times.copies)}, idle {format_time(idle)} ({_percent(share)}){said}.")
 
 
 @dataclass
@@ -58,6 +71,7 @@ class _Case:
     times: Breakdown
     peaks: Peaks | None
     memory: MemoryHistory | None
+    devices: list[DeviceTimes]
 
     def without(self, us: float) -> float:
         """How many times faster the window is without some of its time."""
@@ -79,6 +93,43 @@ def _hottest_line(events: Any) -> str | None:
         if event.source:
             lines[event.source] = lines.get(event.source, 0.0) + event.self_cpu_time_total
     return max(lines, key=lambda line: lines[line]) if lines else None
+
+
+_IDLE_ADVICE = {
+    "sync": "read values less often (item(), print, .cpu()): keep sums on the GPU and look at them "
+            "every hundred steps",
+    "loader": "give the DataLoader more num_workers, with pin_memory=True",
+    "memory": "keep shapes the same from step to step, so that cached memory is used again",
+    "overhead": "enlarge the batch, or wrap the model in rushlight.compile or a CUDA graph, so that "
+                "the host keeps ahead",
+    "python": "move work that is not tensors' out of the loop, or into the workers of a loader",
+    "communication": "communicate while kernels run: DistributedDataParallel overlaps both",
+    "queue": "kernels are short: a larger batch, or a CUDA graph, has less between them",
+}  # fmt: skip
+
+
+def _gpu_idle(case: _Case) -> Iterator[Finding]:
+    for device in case.devices:
+        idle = device.total - device.busy
+        if idle < 0.1 * device.total:
+            continue
+        causes = device.idle_by_cause()
+        cause = next(iter(causes))
+        gaps = [gap for gap in device.idle if gap.cause == cause]
+        lines: dict[str, float] = {}
+        for gap in gaps:
+            if gap.line:
+                lines[gap.line] = lines.get(gap.line, 0.0) + gap.length
+        longest = max(gaps, key=lambda gap: gap.length)
+        yield Finding(
+            f"GPU {device.device} has nothing to do for {_percent(idle / device.total)} of the "
+            f"time, mostly because {CAUSES[cause]}",
+            f"{len(gaps):,} gaps of this kind, {format_time(causes[cause])} together; the longest "
+            f"is {format_time(longest.length)}, before {longest.before.name[:60]}",
+            _IDLE_ADVICE[cause],
+            max(lines, key=lambda line: lines[line]) if lines else None,
+            case.without(min(causes[cause], case.times.total)),
+        )
 
 
 def _loader(case: _Case) -> Iterator[Finding]:
@@ -349,7 +400,7 @@ def _first_calls(case: _Case) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[_Case], Iterator[Finding]], ...] = (
-    _loader, _host, _optimizer, _moving, _copies, _doubles, _threads, _computing, _growth,
+    _gpu_idle, _loader, _host, _optimizer, _moving, _copies, _doubles, _threads, _computing, _growth,
     _unused_gradients, _first_calls,
 )  # fmt: skip
 
@@ -358,7 +409,8 @@ def judge(events: Any, times: Breakdown, peaks: Peaks | None) -> Verdict:
     """The verdict over a recording."""
     if not times.total:
         return Verdict("Nothing was recorded.", {})
-    case = _Case(events, times, peaks, events.memory)
+    devices = device_times(events, times)
+    case = _Case(events, times, peaks, events.memory, devices)
     shares = {kind: times.share(kind) for kind in KINDS}
     groups = {
         "the host: Python and the calls of small ops": shares["python"] + shares["overhead"],
@@ -366,11 +418,18 @@ def judge(events: Any, times: Breakdown, peaks: Peaks | None) -> Verdict:
         "memory bandwidth": shares["memory"],
         "data loading": shares["loader"],
         "communication": shares["communication"],
+        "the GPU": shares["device"],
     }
     bound = max(groups, key=lambda g: groups[g])
     what = f"A step of {format_time(times.total / len(times.steps))}" if times.steps else (
         f"The recording of {format_time(times.total)}")  # fmt: skip
     headline = f"{what} is bound by {bound} ({_percent(groups[bound])} of the time)."
+    busy = max((device.busy / times.total for device in devices), default=0.0)
+    if busy >= 0.85:
+        headline = f"{what} is bound by the GPU, which is busy {_percent(busy)} of the time."
+    elif devices and bound == "the GPU":
+        headline = (f"{what}: host and GPU wait for each other, and the GPU is busy "
+                    f"{_percent(busy)} of the time.")  # fmt: skip
     findings = [finding for rule in _RULES for finding in rule(case)]
     findings.sort(key=lambda f: -f.gain)
-    return Verdict(headline, shares, findings)
+    return Verdict(headline, shares, findings, devices)

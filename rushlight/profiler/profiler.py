@@ -20,7 +20,8 @@ from rushlight.types import FileLike, Self
 
 __all__ = ["profile", "record_function", "tensorboard_trace_handler"]
 
-_SHAPES, _MEMORY, _FLOPS, _STACKS = 1, 2, 4, 8  # what the core is asked to note
+# What the core is asked to note; _NO_OPS: only what GPUs do.
+_SHAPES, _MEMORY, _FLOPS, _STACKS, _DEVICES, _NO_OPS = 1, 2, 4, 8, 16, 32
 _told: set[str] = set()
 
 # Members of ProfilerActivity; a dict holds filters of events per activity.
@@ -44,6 +45,8 @@ def _check_activities(activities, use_cuda):
                       "activities", FutureWarning, stacklevel=3)  # fmt: skip
     if activities is None:
         chosen = {ProfilerActivity.CPU}
+        if cuda.is_available():
+            chosen.add(ProfilerActivity.CUDA)
     else:
         chosen = set()
         for activity in activities:
@@ -55,11 +58,8 @@ def _check_activities(activities, use_cuda):
         raise TypeError(f"profile: activities must be ProfilerActivity members, not {wrong[0]!r}")
     if not chosen:
         raise ValueError("profile: activities is empty, there is nothing to record")
-    if ProfilerActivity.CUDA in chosen:
-        if cuda.is_available():
-            _tell_once("profile: kernels of GPUs are not recorded yet; CPU events are")
-        else:
-            _tell_once("profile: CUDA is not available, its activity is left out")
+    if ProfilerActivity.CUDA in chosen and not cuda.is_available():
+        _tell_once("profile: CUDA is not available, its activity is left out")
     return chosen
 
 
@@ -85,13 +85,15 @@ class _KinetoProfile:
         self.experimental_config = experimental_config
         self.acc_events = acc_events
         self.custom_trace_id_callback = custom_trace_id_callback
-        self.use_device = None
+        self._devices = self._records_devices()
+        self.use_device = "cuda" if self._devices else None
         self.preset_metadata: dict[str, str] = {}
         self._metadata: dict[str, Any] = {}
         self._trace_id = ""
         self._session: Any = None  # the recording, also after its end
         self._recording: ExitStack | None = None
         self._marks: Any = None  # with profile_memory, while it records
+        self._worker_events: list[Any] = []  # what workers of loaders sent
         self._memory_before = 0
         self._events: EventList | None = None  # of the recording, once somebody asked
         self._kept: list[Any] = []  # of earlier recordings, with acc_events
@@ -105,8 +107,16 @@ class _KinetoProfile:
         """Ends the recording."""
         self.stop_trace()
 
+    def _records_devices(self):
+        from rushlight import cuda
+
+        return ProfilerActivity.CUDA in self.activities and cuda.is_available()
+
     def prepare_trace(self) -> None:
-        """Chooses the number of the trace; there is nothing to warm up on a CPU."""
+        """Chooses the number of the trace, and opens what records GPUs."""
+        if self._devices and (why := _C._profiler_prepare_devices()) is not None:
+            _tell_once(f"profile: what GPUs do is not recorded: {why}")
+            self._devices = False
         callback = self.custom_trace_id_callback
         self._trace_id = callback() if callback is not None else uuid.uuid4().hex.upper()
 
@@ -117,15 +127,20 @@ class _KinetoProfile:
         if self._session is not None and self.acc_events:
             self._kept += self._read()
         self._events = self._session = None
-        if ProfilerActivity.CPU not in self.activities:
+        on_host = ProfilerActivity.CPU in self.activities
+        if not on_host and not self._devices:
             return
         wanted = (
             _SHAPES * self.record_shapes
             | _MEMORY * self.profile_memory
             | _FLOPS * self.with_flops
             | _STACKS * self.with_stack
+            | _DEVICES * self._devices
+            | _NO_OPS * (not on_host)
         )
-        self._recording = installed(self.with_modules)
+        self._recording = installed(self.with_modules) if on_host else ExitStack()
+        if on_host:
+            self._hear_workers(self._recording)
         try:
             self._memory_before = _C.memory_stats()["allocated"] if self.profile_memory else 0
             self._session = _C._profiler_start(wanted)
@@ -137,6 +152,14 @@ class _KinetoProfile:
         except BaseException:
             self._end_ranges()
             raise
+
+    def _hear_workers(self, until):
+        from rushlight.profiler import _workers
+
+        self._worker_events = []
+        hear = self._worker_events.append
+        _workers.recorders.append(hear)
+        until.callback(_workers.recorders.remove, hear)
 
     def stop_trace(self) -> None:
         """Ends the recording; the events can be read from now on."""
@@ -165,6 +188,7 @@ class _KinetoProfile:
             profile_memory=self.profile_memory,
             with_flops=self.with_flops,
             memory_before=self._memory_before,
+            workers=self._worker_events,
         )
         if self._recording is None:  # else there will be more of them
             self._events = events
@@ -268,12 +292,12 @@ class profile(_KinetoProfile):
     """Records a with block, or the steps of a loop that a schedule chooses.
 
     It sees the ops of the thread that began it and of the Python threads started meanwhile, the
-    nodes of their backward passes, and the ranges that record_function names. It does not see
-    threads that ran before, other processes (workers of a DataLoader), or kernels of GPUs.
+    nodes of their backward passes, the ranges that record_function names, and what GPUs do for
+    them. It does not see threads that ran before, or processes other than workers of a DataLoader.
     Profiles may overlap: each records everything.
 
     Args:
-        activities: what to record; CPU by default.
+        activities: what to record; by default all that there is, CPU and CUDA.
         schedule: an action for each step number (rushlight.profiler.schedule).
         on_trace_ready: called with the profiler when a recording is complete.
         record_shapes: shapes, strides and dtypes of arguments.

@@ -41,6 +41,13 @@ def test_everything_is_read_back(tmp_path):
         writer.add_pr_curve("curve", rl.randint(0, 2, (50,)), rl.rand(50), 0)
         writer.add_hparams({"lr": 0.1, "on": True, "name": "x"}, {"accuracy": 1.0}, run_name="run")
         writer.add_audio("sound", rl.rand(1, 100) * 2 - 1)
+        points = rl.rand(1, 5, 3)
+        writer.add_mesh("shape", points, colors=(points * 255).to(rl.uint8),
+                        faces=rl.tensor([[[0, 1, 2], [2, 3, 4]]]), config_dict={"camera": 1})
+        with pytest.raises(ValueError, match="one colour per vertex"):
+            writer.add_mesh("shape", points, colors=points[:, :2])
+        writer.add_custom_scalars_multilinechart(["loss"])
+        writer.add_tensor("as it is", rl.arange(3))
         writer.flush()
     events = EventAccumulator(str(tmp_path), size_guidance={"tensors": 0}).Reload()
     tags = events.Tags()
@@ -49,6 +56,12 @@ def test_everything_is_read_back(tmp_path):
     assert (events.Images("image")[0].width, events.Images("image")[0].height) == (9, 8)
     assert set(tags["images"]) == {"image", "images"} and tags["audio"] == ["sound"]
     assert {"note/text_summary", "curve"} <= set(tags["tensors"]) and tags["graph"]
+    assert {"shape_VERTEX", "shape_FACE", "shape_COLOR", "as it is"} <= set(tags["tensors"])
+    from tensorboard.util.tensor_util import make_ndarray
+
+    faces = make_ndarray(events.Tensors("shape_FACE")[0].tensor_proto)
+    assert faces.tolist() == [[[0, 1, 2], [2, 3, 4]]]
+    assert np.allclose(make_ndarray(events.Tensors("shape_VERTEX")[0].tensor_proto), points)
     assert [n.op for n in events.Graph().node] == ["IO Node", "Linear", "ReLU", "IO Node"]
     assert (tmp_path / "projector_config.pbtxt").exists()
     assert len(list((tmp_path / "run").iterdir())) == 1
@@ -71,3 +84,20 @@ def test_values(tmp_path):
     assert sum(proto.bucket) == 4 and (proto.min, proto.max, proto.sum) == (-1.0, 0.5, 0.0)
     with SummaryWriter(tmp_path) as writer, pytest.raises(ValueError):
         writer.add_scalar("x", rl.ones(2))
+
+
+@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
+def test_graph_of_an_onnx_file(tmp_path):
+    pytest.importorskip("onnx")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from rushlight.utils.tensorboard import SummaryWriter
+
+    model = rl.nn.Sequential(rl.nn.Linear(2, 3), rl.nn.ReLU())
+    rl.onnx.export(model, (rl.ones(1, 2),), tmp_path / "model.onnx")
+    with SummaryWriter(tmp_path / "logs") as writer:
+        writer.add_onnx_graph(tmp_path / "model.onnx")
+    nodes = EventAccumulator(str(tmp_path / "logs")).Reload().Graph().node
+    relu = next(n for n in nodes if n.op == "Relu")
+    assert relu.input and any(n.op == "Output" and list(n.input) == [relu.name] for n in nodes)
+    assert sum(n.op == "Parameter" for n in nodes) == 2

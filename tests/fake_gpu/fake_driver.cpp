@@ -12,6 +12,8 @@
 //   Kernels and fills go to streams of the device whose context is current, events are recorded in
 //   streams of their own device, as the real one has it.
 //
+// - What fake_cupti.cpp reports it is told by `fake_cuda_tool`.
+//
 // Compiled by tests/fake_gpu/conftest.py against the declarations of csrc/cuda/runtime/driver.h.
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,14 +27,23 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "cuda/runtime/driver.h"
 #include "fake_streams.h"
 
+#include "fake_tool.h"
+
 using namespace rush::cuda;
 
+FakeTool fake_cuda_tool = nullptr;
+
 namespace {
+
+void tell(FakeWork work) {
+  if (fake_cuda_tool) fake_cuda_tool(work);
+}
 
 constexpr CUresult kInvalidValue = 1, kInvalidDevice = 101, kInvalidHandle = 400,
                    kCaptureUnsupported = 900, kCaptureInvalid = 901, kIllegalState = 401;
@@ -84,6 +95,7 @@ struct Allocation {
 std::map<CUdeviceptr, Allocation> g_allocations;
 std::map<CUdeviceptr, size_t> g_ranges, g_mapped;
 std::map<unsigned long long, int> g_modules;  // and functions: their devices
+std::map<CUfunction, std::string> g_names;
 std::map<void*, size_t> g_hosts;
 struct Physical {
   int file;
@@ -212,6 +224,7 @@ FAKE(cuCtxSetCurrent)(CUcontext c) {
   return kSuccess;
 }
 FAKE(cuCtxSynchronize)() {
+  tell({.call = 17, .kind = FakeWork::Wait, .device = t_device});
   std::vector<FakeStream*> all = {&g_defaults[size_t(t_device)]};
   {
     LOCKED;
@@ -273,10 +286,14 @@ FAKE(cuMemFreeHost)(void* p) {
   return kSuccess;
 }
 FAKE(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
+  tell({.call = 306, .kind = FakeWork::Copy, .direction = 8, .stream = s, .device = t_device,
+        .bytes = n});
   LOCKED;
   return queue(s, [=] { std::memmove(host(to), host(from), n); });
 }
 FAKE(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t n, CUstream s) {
+  tell({.call = 277, .kind = FakeWork::Copy, .direction = 1, .stream = s, .device = t_device,
+        .bytes = n});
   LOCKED;
   if (capturing(s) || stream_of(s)->line.is_idle())
     return queue(s, [=] { std::memcpy(host(to), from, n); });
@@ -286,10 +303,13 @@ FAKE(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t n, CUstream 
   return queue(s, [=] { std::memcpy(host(to), kept->data(), n); });
 }
 FAKE(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, size_t n, CUstream s) {
+  tell({.call = 279, .kind = FakeWork::Copy, .direction = 2, .stream = s, .device = t_device,
+        .bytes = n});
   LOCKED;
   return queue(s, [=] { std::memcpy(to, host(from), n); });
 }
 FAKE(cuMemsetD8Async)(CUdeviceptr p, unsigned char byte, size_t n, CUstream s) {
+  tell({.call = 216, .kind = FakeWork::Fill, .stream = s, .device = t_device, .bytes = n});
   LOCKED;
   if (stream_of(s)->device != t_device) return kInvalidHandle;
   return queue(s, [=] { std::memset(host(p), byte, n); });
@@ -418,6 +438,7 @@ FAKE(cuStreamCreateWithPriority)(CUstream* s, unsigned, int) {
   return kSuccess;
 }
 FAKE(cuStreamSynchronize)(CUstream s) {
+  tell({.call = 126, .kind = FakeWork::Wait, .stream = s, .device = t_device});
   FakeStream* stream = nullptr;
   {
     LOCKED;
@@ -551,6 +572,9 @@ FAKE(cuGraphGetNodes)(CUgraph graph, CUgraphNode*, size_t* count) {
 FAKE(cuGraphLaunch)(CUgraphExec exec, CUstream s) {
   LOCKED;
   if (capturing(s)) return kCaptureUnsupported;
+  tell({.call = 514, .kind = FakeWork::Kernel, .stream = s, .device = t_device,
+        .name = "a node of a graph", .graph = 7,
+        .count = unsigned(reinterpret_cast<Graph*>(exec)->work.size())});
   for (const auto& work : reinterpret_cast<Graph*>(exec)->work) stream_of(s)->line.add(work);
   return kSuccess;
 }
@@ -581,10 +605,11 @@ FAKE(cuModuleLoadData)(CUmodule* m, const void*) {
   *m = reinterpret_cast<CUmodule>(g_next++);
   return kSuccess;
 }
-FAKE(cuModuleGetFunction)(CUfunction* f, CUmodule m, const char*) {
+FAKE(cuModuleGetFunction)(CUfunction* f, CUmodule m, const char* name) {
   LOCKED;
   g_modules[g_next] = g_modules.at(reinterpret_cast<unsigned long long>(m));
   *f = reinterpret_cast<CUfunction>(g_next++);
+  g_names[*f] = name;
   return kSuccess;
 }
 FAKE(cuFuncSetAttribute)(CUfunction, int, int) { return kSuccess; }
@@ -592,6 +617,9 @@ FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void**, void*
   LOCKED;
   if (stream_of(config->stream)->device != t_device) return kInvalidHandle;
   if (g_modules.at(reinterpret_cast<unsigned long long>(f)) != t_device) return kInvalidHandle;
+  if (!capturing(config->stream))
+    tell({.call = 652, .kind = FakeWork::Kernel, .stream = config->stream, .device = t_device,
+          .name = g_names.at(f).c_str(), .grid = config->grid_x, .block = config->block_x});
   return queue(config->stream, [] {});
 }
 FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }

@@ -628,7 +628,7 @@ def test_the_older_profiler():
         rl.ones(2)
     with pytest.raises(RuntimeError), prof, profiler.profile() as twice, twice:
         pass
-    with pytest.raises(NotImplementedError, match="emit_nvtx"), profiler.emit_nvtx():
+    with pytest.raises(NotImplementedError, match="emit_itt"), profiler.emit_itt():
         pass
-    with profiler.emit_nvtx(enabled=False):
+    with profiler.emit_itt(enabled=False), profiler.emit_nvtx(enabled=False):
         pass

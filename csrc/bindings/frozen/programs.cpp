@@ -1,10 +1,12 @@
 #include "bindings/frozen/programs.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "bindings/gil.h"
 #include "device/deferred.h"
 #include "jit/interpreter.h"
+#include "trace/stream.h"
 
 namespace rush::py {
 namespace {
@@ -149,6 +151,13 @@ void drop_oldest_graphs(const Cache& cache) {
   }
 }
 
+// A replay, for whoever observes this thread.
+struct SeenReplay {
+  uint64_t range = stream::begin_range("frozen function", stream::kStepTag);
+  int before = std::uncaught_exceptions();
+  ~SeenReplay() { stream::end_range(range, std::uncaught_exceptions() > before); }
+};
+
 }  // namespace
 
 PyObject* replay(const Cache& cache, const ProgramPointer& p, const Found& found) {
@@ -161,6 +170,7 @@ PyObject* replay(const Cache& cache, const ProgramPointer& p, const Found& found
   jit::IValue output;
   {
     const ReleaseGil working;
+    const SeenReplay seen;
     if (auto given = captured->run(*graph, found.inputs))
       output = jit::IValue::tuple({given->begin(), given->end()});
     else

@@ -16,6 +16,7 @@
 #include "core/mutex.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/nvrtc.h"
+#include "cuda/runtime/opened.h"
 
 namespace rush::cuda {
 
@@ -243,6 +244,18 @@ void synchronize(int device) {
   refuse_capture("synchronize", "nothing runs that could be waited for");
   flush_pending("a device is waited for");
   must(driver().CtxSynchronize(), "synchronize");
+}
+
+void synchronize_opened() noexcept {
+  if (!is_initialized() || any_capture()) return;
+  const int before = t_bound;
+  for (int device = 0; device < kMaxDevices; ++device) {
+    const CUcontext context = slot(device).context.load(std::memory_order_acquire);
+    if (context && driver().CtxSetCurrent(context) == kSuccess) driver().CtxSynchronize();
+  }
+  t_bound = -1;
+  if (before >= 0 && driver().CtxSetCurrent(slot(before).context.load()) == kSuccess)
+    t_bound = before;
 }
 
 std::pair<size_t, size_t> memory_info(int device) {

@@ -18,6 +18,7 @@
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/kernel_cache.h"
 #include "cuda/runtime/outside_fault.h"
+#include "device/activity.h"
 
 namespace rush::cuda {
 namespace {
@@ -330,6 +331,7 @@ bool is_blocking() { return g_blocking.load(); }
 
 void note_wait(const char* what) {
   refuse_capture(what, "the host would have to wait for the GPU, or do the work itself");
+  if (const WaitListener told = g_wait_listener.load(std::memory_order_relaxed)) told(what);
   const SyncDebug mode = g_sync_debug.load(std::memory_order_relaxed);
   if (mode == SyncDebug::Off) [[likely]]
     return;

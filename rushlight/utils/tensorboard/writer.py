@@ -214,8 +214,10 @@ class SummaryWriter:
         self._add(Summary(value=[value]), global_step, walltime)
 
     def add_onnx_graph(self, prototxt):
-        """Models are not read from ONNX."""
-        raise NotImplementedError("add_onnx_graph: ONNX files are not read")
+        """The graph of an ONNX file."""
+        from rushlight.utils.tensorboard._onnx_graph import onnx_graph
+
+        self._get_file_writer().add_graph(onnx_graph(prototxt))
 
     def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
         """The modules of a model, as the page of graphs shows them; run once if there is input."""
@@ -296,8 +298,10 @@ class SummaryWriter:
         global_step=None,
         walltime=None,
     ):
-        """Meshes are not written."""
-        raise NotImplementedError("add_mesh: meshes are not written")
+        """Meshes or clouds of points: vertices, colours and faces of [batch, count, 3] each."""
+        from rushlight.utils.tensorboard._mesh import mesh
+
+        self._add(mesh(tag, vertices, colors, faces, config_dict), global_step, walltime)
 
     def add_hparams(
         self,

@@ -130,7 +130,7 @@ class WorkerPool:
         self._check_open()
         remote = self._workers[worker_id]
         remote.asked[number] = keys
-        remote.outbox.post(("fetch", number, keys))
+        remote.outbox.post(("fetch", number, keys, bool(_profiled_by())))
 
     def active(self):
         return [i for i, remote in enumerate(self._workers) if remote.active]
@@ -150,17 +150,24 @@ class WorkerPool:
                 wait = left if wait is None else min(wait, left)
             ready = self._poll.poll(wait)
             if ready:
-                return [self._read(self._by_descriptor[fd]) for fd, _ in ready]
+                read = [self._read(self._by_descriptor[fd]) for fd, _ in ready]
+                if answers := [found for found in read if found is not None]:
+                    return answers
             if deadline is not None and time.monotonic() >= deadline:
                 return []
 
     def _read(self, remote):
+        """(worker, message), or None where the message was for a profile."""
         try:
             message = remote.connection.recv()
         except (EOFError, OSError):
             self._report_death(remote)
         if message[0] == "broken":
             self._fail(message[1].exception)
+        if message[0] == "recorded":
+            for record in _profiled_by():
+                record(message[1])
+            return None
         return self._workers.index(remote), message
 
     def _check_open(self):
@@ -241,6 +248,12 @@ class WorkerPool:
             for process in processes:
                 with contextlib.suppress(ValueError):  # it would not die
                     process.close()  # its descriptors: an exception's frames may keep the object
+
+
+def _profiled_by():
+    """Those who want to know what workers do; the profiler is not loaded for that."""
+    profiler = sys.modules.get("rushlight.profiler._workers")
+    return () if profiler is None else profiler.recorders
 
 
 def _join(processes, seconds):

@@ -175,7 +175,7 @@ class _Worker:
         except Exception as error:
             self._broken = Failure(error, self._where)
 
-    def _fetch(self, number, keys):
+    def _fetch(self, number, keys, recorded=False):
         from rushlight.utils.data._utils.failures import Failure
 
         self._progress[0], self._progress[1] = number, -1
@@ -191,7 +191,7 @@ class _Worker:
             if self._to_skip:
                 to_skip, self._to_skip = self._to_skip, 0
                 self._fetcher.skip(to_skip, keys)
-            self._answer("data", number, self._fetcher.fetch(number, keys))
+            self._answer("data", number, self._fetched(number, keys, recorded))
         except (EOFError, ConnectionError) as error:
             if self._gone():
                 raise
@@ -202,6 +202,16 @@ class _Worker:
                 self._answer("end", number, None)
                 return
             self._answer("error", number, Failure(error, self._where, self._fetcher.failed_at))
+
+    def _fetched(self, number, keys, recorded):
+        if not recorded:
+            return self._fetcher.fetch(number, keys)
+        from rushlight.profiler import _workers
+
+        with _workers.recording(self._id, number) as events:
+            batch = self._fetcher.fetch(number, keys)
+        self._connection.send(("recorded", (os.getpid(), self._id, events)))
+        return batch
 
     def _gone(self):
         """Has the main process closed its end, or is that error the dataset's own?"""

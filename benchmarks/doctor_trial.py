@@ -1,0 +1,269 @@
+"""Faults planted at random places of the examples: does the doctor find them?
+
+    python benchmarks/doctor_trial.py [--seed 0] [--only KIND] [--list]
+
+Each kind of fault changes the syntax tree of an example, chosen at random among those that have a
+place for it, at a place chosen at random; then the doctor examines it. The last kinds are faults that
+no rule of the doctor was written for: what it says of them is printed, and is not counted.
+"""
+
+import argparse
+import ast
+import copy
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = "digits custom_dataset custom_function resnet vae dcgan char_gpt translate ncf".split()
+
+
+def expression(text, **parts):
+    """The syntax of a text, with names in it replaced by other parts."""
+
+    class Put(ast.NodeTransformer):
+        def visit_Name(self, node):
+            return parts.get(node.id, node)
+
+    return Put().visit(ast.parse(text, mode="eval").body)
+
+
+def statement(text):
+    return ast.parse(text).body[0]
+
+
+def calls(tree, *names):
+    """Calls of functions or methods that end so."""
+    return [n for n in ast.walk(tree) if isinstance(n, ast.Call)
+            and getattr(n.func, "attr", getattr(n.func, "id", "")) in names]  # fmt: skip
+
+
+def blocks(tree):
+    """Lists of statements, with the one that holds them."""
+    for node in ast.walk(tree):
+        for field in ("body", "orelse"):
+            found = getattr(node, field, None)
+            if isinstance(found, list):
+                yield node, found
+
+
+def statements_with(tree, *names):
+    """(block, place) of statements that are such a call."""
+    return [(body, i) for _, body in blocks(tree) for i, s in enumerate(body)
+            if isinstance(s, ast.Expr) and s.value in calls(s, *names)]  # fmt: skip
+
+
+def forwards(tree):
+    return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "forward"]
+
+
+def change_argument(names, text):
+    def plant(tree, pick):
+        call = pick(calls(tree, *names))
+        call.args[0] = expression(text, x=call.args[0])
+
+    return plant
+
+
+def change_option(option, value):
+    def plant(tree, pick):
+        optimizers = [c for c in calls(tree, "SGD", "Adam", "AdamW", "RMSprop")]
+        call = pick(optimizers)
+        call.keywords = [k for k in call.keywords if k.arg != option]
+        call.keywords.append(ast.keyword(option, expression(value)))
+
+    return plant
+
+
+def remove_zero_grad(tree, pick):
+    pick(statements_with(tree, "zero_grad"))
+    for body, i in reversed(statements_with(tree, "zero_grad")):
+        body[i] = ast.Pass()
+
+
+def clear_before_step(tree, pick):
+    body, i = pick(statements_with(tree, "step"))
+    owner = body[i].value.func.value
+    body.insert(i, ast.Expr(ast.Call(ast.Attribute(owner, "zero_grad", ast.Load()), [], [])))
+
+
+def result_of_forward(text):
+    def plant(tree, pick):
+        places = [s for f in forwards(tree) for s in ast.walk(f)
+                  if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call)
+                  and isinstance(s.targets[0], ast.Name)]  # fmt: skip
+        place = pick(places)
+        place.value = expression(text, x=place.value)
+
+    return plant
+
+
+def after_optimizer(text):
+    """A statement after the optimiser is made; `P` stands for its parameters."""
+
+    def plant(tree, pick):
+        places = [(b, i) for _, b in blocks(tree) for i, s in enumerate(b)
+                  if isinstance(s, ast.Assign) and calls(s, "SGD", "Adam", "AdamW", "RMSprop")
+                  and isinstance(s.targets[0], ast.Name)]  # fmt: skip
+        body, i = pick(places)
+        owner = body[i].targets[0].id
+        body.insert(i + 1, statement(text.replace("P", f"{owner}.param_groups[0]['params']")))
+
+    return plant
+
+
+def beside_step(text):
+    def plant(tree, pick):
+        body, i = pick(statements_with(tree, "step"))
+        body.insert(i, statement(text))
+
+    return plant
+
+
+def unused_module(tree, pick):
+    inits = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "__init__"
+             and any(f in forwards(c) for c in ast.walk(tree) if isinstance(c, ast.ClassDef)
+                     and n in c.body for f in c.body)]  # fmt: skip
+    pick(inits).body.append(statement("self.never_used = nn.Linear(8, 8)"))
+
+
+def some_parameters(tree, pick):
+    places = [c for c in calls(tree, "SGD", "Adam", "AdamW", "RMSprop")
+              if c.args and calls(c.args[0], "parameters")]  # fmt: skip
+    call = pick(places)
+    call.args[0] = expression("list(x)[:2]", x=call.args[0])
+
+
+def backward_with(text):
+    def plant(tree, pick):
+        body, i = pick(statements_with(tree, "backward"))
+        body[i].value.func.value = expression(text, x=body[i].value.func.value)
+
+    return plant
+
+
+def keep_graph(tree, pick):
+    body, i = pick(statements_with(tree, "backward"))
+    body[i].value.keywords = [ast.keyword("retain_graph", ast.Constant(True))]
+
+
+def evaluation_mode(tree, pick):
+    for call in [pick(calls(tree, "train")), *calls(tree, "train")]:
+        call.func.attr = "eval"
+
+
+def anomaly(tree, pick):
+    tree.body.append(tree.body.pop())
+    last = max(i for i, s in enumerate(tree.body) if isinstance(s, ast.Import | ast.ImportFrom))
+    pick([0])
+    tree.body.insert(last + 1, statement("import rushlight"))
+    tree.body.insert(last + 2, statement("rushlight.autograd.set_detect_anomaly(True)"))
+
+
+def sleep_in_dataset(tree, pick):
+    places = [n for n in ast.walk(tree)
+              if isinstance(n, ast.FunctionDef) and n.name == "__getitem__"]  # fmt: skip
+    pick(places).body.insert(0, statement("__import__('time').sleep(0.005)"))
+
+
+LOSSES = ("cross_entropy", "criterion", "loss_fn")
+# Words of the titles of findings, any of which will do; None: no rule was written for it.
+KINDS = {
+    "gradients never cleared": (remove_zero_grad, ["not cleared", "explode"]),
+    "gradients cleared before the step": (clear_before_step, ["without gradients"]),
+    "softmax before cross_entropy": (
+        change_argument(("cross_entropy",), "x.softmax(1)"), ["probabilities"]),
+    "sigmoid before a loss with logits": (
+        change_argument(("binary_cross_entropy_with_logits",), "x.sigmoid()"), ["logits"]),
+    "learning rate too high": (change_option("lr", "1e3"), ["too high", "explode", "NaN"]),
+    "learning rate too low": (change_option("lr", "1e-13"), ["too low"]),
+    "evaluation mode": (evaluation_mode, ["evaluation mode"]),
+    "anomaly detection": (anomaly, ["Anomaly"]),
+    "kept graphs": (keep_graph, ["keeps its graph"]),
+    "detach inside a model": (result_of_forward("x.detach()"), ["never get a gradient"]),
+    "a module without use": (unused_module, ["never get a gradient"]),
+    "an optimiser with some parameters": (some_parameters, ["no optimiser has"]),
+    "NaN inside a model": (result_of_forward("(x - 1e6).log()"), ["NaN"]),
+    "NaN in gradients": (backward_with("(x + (x * 0).sqrt())"), ["NaN"]),
+    "exploding gradients": (backward_with("(x * 1e15)"), ["explode", "too high", "NaN"]),
+    "equal weights": (
+        after_optimizer("[p.data.fill_(0.01) for p in P if p.dim() > 1]"), ["are equal", "dead"]),
+    "weights of no size": (
+        after_optimizer("[p.data.mul_(1e8) for p in P]"), ["explode", "NaN", "too low", "dead"]),
+    "memory that grows": (
+        beside_step("globals().setdefault('kept', []).append(__import__('rushlight').ones(65536))"),
+        ["Memory grows"]),
+    "work in the loop": (beside_step("__import__('time').sleep(0.2)"), ["Python runs", "waits"]),
+    "a slow dataset": (sleep_in_dataset, ["waits for data"]),
+    # What no rule knows.
+    "gradients of the wrong sign": (backward_with("(-x)"), None),
+    "noise added to weights": (
+        beside_step("[p.data.add_(0.1 * __import__('rushlight').randn(p.shape)) "
+                    "for o in [globals().get('optimizer')] if o "
+                    "for p in o.param_groups[0]['params']]"), None),
+    "a loss that is cut to a number and back": (backward_with("(x - x.detach() + 1)"), None),
+    "half of the activations lost": (result_of_forward("x * 0"), None),
+}  # fmt: skip
+
+
+def plant(kind, seed):
+    """(example, changed text)."""
+    draw = random.Random(f"{kind} {seed}")
+    for name in draw.sample(EXAMPLES, len(EXAMPLES)):
+        tree = copy.deepcopy(ast.parse((ROOT / "examples" / f"{name}.py").read_text()))
+        try:
+            KINDS[kind][0](tree, draw.choice)
+        except IndexError:  # no place for it here
+            continue
+        return name, ast.unparse(ast.fix_missing_locations(tree))
+    raise ValueError(f"no example has a place for: {kind}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only")
+    parser.add_argument("--list", action="store_true", help="show what is planted, run nothing")
+    args = parser.parse_args()
+    found_all, counted = 0, 0
+    for kind, (_, words) in KINDS.items():
+        if args.only and args.only != kind:
+            continue
+        name, text = plant(kind, args.seed)
+        if args.list:
+            print(f"{kind}: {name}")
+            continue
+        titles = examine(name, text)
+        good = words is None or any(w in title for w in words for title in titles)
+        counted += words is not None
+        found_all += good and words is not None
+        said = "not counted" if words is None else "found" if good else "MISSED"
+        print(f"{said:>11}  {kind} ({name}): {'; '.join(titles) or 'nothing'}", flush=True)
+    if not args.list:
+        print(f"{found_all} of {counted}")
+    return int(found_all < counted)
+
+
+def examine(name, text):
+    from rushlight import autograd, doctor
+
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / f"{name}.py"
+        script.write_text(text)
+        before = os.getcwd()
+        os.chdir(folder)
+        os.environ["MPLBACKEND"] = "Agg"
+        sys.path.insert(0, str(ROOT / "examples"))
+        try:
+            found = doctor.examine(script)
+        finally:
+            autograd.set_detect_anomaly(False)
+            sys.path.pop(0)
+            os.chdir(before)
+    return [f.title for f in found.findings] + ([f"error: {found.error}"] if found.error else [])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -290,7 +290,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return input.new_empty(0)
     n = input.numel()
     if n == 0 or (r > n and not with_replacement):
-        return input.new_empty((0, r))
+        return input[_C.empty((0, r), dtype=_C.int64, device=input.device)]
     pool = n + r - 1 if with_replacement else n
     size = lgamma(pool + 1) - lgamma(r + 1) - lgamma(pool - r + 1) + log(r)
     if size > 40 * log(2):
@@ -463,6 +463,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[T
     if any(n < 0 for n in sizes):
         raise ValueError(f"unravel_index: sizes must not be negative, got {tuple(sizes)}")
     total = prod(sizes)
+    indices = indices.to(_C.int64)
     if indices.numel() and not bool(((indices >= 0) & (indices < total)).all()):
         raise ValueError(f"unravel_index: an index lies outside of shape {tuple(sizes)} with "
                          f"{total} elements")  # fmt: skip

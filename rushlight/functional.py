@@ -366,9 +366,9 @@ def tensordot(a: Tensor, b: Tensor, dims: int = 2, out: Tensor | None = None) ->
     for i, j in zip(dims_a, dims_b, strict=False):
         if -a.ndim <= i < a.ndim and -b.ndim <= j < b.ndim and a.shape[i] != b.shape[j]:
             if a.shape[i] == 1:
-                b = b.sum(j, keepdim=True)
+                b = b.sum(j, keepdim=True, dtype=b.dtype)
             elif b.shape[j] == 1:
-                a = a.sum(i, keepdim=True)
+                a = a.sum(i, keepdim=True, dtype=a.dtype)
     return _C._tensordot(a, b, dims_a, dims_b, out=out)
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "max_pool2d_with_indices_backward",
     "native_batch_norm",
     "native_dropout",
+    "native_dropout_backward",
     "native_group_norm",
     "native_layer_norm",
 ]
@@ -95,6 +96,11 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     keep = _C.rand(input.shape, device=input.device) >= p
     scale = 0.0 if p == 1 else 1 / (1 - p)
     return input * keep * scale, keep
+
+
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The gradient of native_dropout's input."""
+    return grad_output * mask * scale
 
 
 def embedding_bag(

@@ -252,6 +252,7 @@ MODULE_OF = {
     "native_batch_norm": "rushlight._functions.layers",
     "native_channel_shuffle": "rushlight.nn.functional",
     "native_dropout": "rushlight._functions.layers",
+    "native_dropout_backward": "rushlight._functions.layers",
     "native_group_norm": "rushlight._functions.layers",
     "native_layer_norm": "rushlight._functions.layers",
     "nonzero_static": "rushlight._functions.shapes",

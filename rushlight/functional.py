@@ -502,6 +502,8 @@ def cdist(
         squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1, True).mT
         return (squares - 2 * (x1 @ x2.mT)).clamp_min(0).sqrt()
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if difference.shape[-1] == 0:  # points of a space without dimensions are all the same
+        return difference.sum(-1)
     return _C._vector_norm(difference, inf if p == inf else p, -1)
 
 

@@ -200,7 +200,7 @@ def max_pool2d_with_indices_backward(grad_output: Tensor, self: Tensor, kernel_s
                                      indices: Tensor) -> Tensor:  # fmt: skip
     """The gradient of max_pool2d's input: each one goes to the place its maximum came from."""
     rows = self.shape[:-2]
-    flat = _C.zeros(*rows, self.shape[-2] * self.shape[-1], dtype=self.dtype, device=self.device)
+    flat = self.reshape(*rows, self.shape[-2] * self.shape[-1]).clone().zero_()
     length = indices.shape[-2] * indices.shape[-1]
     found = flat.scatter_add(
         -1, indices.reshape(*rows, length), grad_output.reshape(*rows, length)
@@ -209,7 +209,11 @@ def max_pool2d_with_indices_backward(grad_output: Tensor, self: Tensor, kernel_s
 
 
 def _upsample_aa(mode):
-    def upsample(input, output_size, align_corners, scale_factors=None):
+    def upsample(
+        input, output_size, align_corners, scales_h=None, scales_w=None, *, scale_factors=None
+    ):
+        if output_size is not None:
+            scale_factors = None  # the scales only repeat what the sizes say
         return _functional().interpolate(
             input, output_size, scale_factors, mode, align_corners, antialias=True
         )

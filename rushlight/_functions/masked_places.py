@@ -40,6 +40,7 @@ def _chunk_cat(tensors, dim, num_chunks, *, out=None):
         raise RuntimeError("_chunk_cat: needs at least one tensor")
     if num_chunks < 1:
         raise RuntimeError(f"_chunk_cat: num_chunks must be positive, got {num_chunks}")
+    dim += tensors[0].ndim if dim < 0 else 0
     if dim < 0 or any(t.numel() == 0 or dim >= t.ndim for t in tensors):
         raise RuntimeError(f"_chunk_cat: dim {dim} must be a dim of every tensor, which must not "
                            f"be empty; got {[list(t.shape) for t in tensors]}")  # fmt: skip

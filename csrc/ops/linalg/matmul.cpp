@@ -294,6 +294,10 @@ struct Addr {
   static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                      const Scalar& alpha) {
+    if (self.dtype() != a.dtype() || self.dtype() != b.dtype()) {
+      const DType type = promote(self.dtype(), promote(a.dtype(), b.dtype()));
+      return call(cast(self, type), cast(a, type), cast(b, type), beta, alpha);
+    }
     if (self.dtype() == DType::Bool && a.dtype() == DType::Bool && b.dtype() == DType::Bool) {
       const Tensor product = outer(a, alpha.to<bool>() ? b : zeros_like(b));
       return beta.to<bool>() ? logical_or(self, product) : product;

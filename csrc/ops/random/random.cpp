@@ -228,11 +228,12 @@ namespace {
 
 // Draws with parameters in tensors: how often something happens moves with them, the drawn numbers
 // do not, so gradients are zero rather than cut off.
+template <class... A>
 struct Draws {
   static constexpr bool any_device = true;
-  template <class... A>
-  static Grads grad(const Ctx& c, const Tensor& g, const A&...) {
-    constexpr size_t count = (0 + ... + size_t(std::is_same_v<A, Tensor>));
+  static constexpr uint32_t needs[] = {0};
+  static Grads grad(const Ctx& c, const Tensor& g, A...) {
+    constexpr size_t count = (0 + ... + size_t(std::is_same_v<A, const Tensor&>));
     Grads zero;
     for (size_t i = 0; i < count; ++i) zero.push_back(c.wants(i) ? zeros_like(g) : Tensor());
     return zero;
@@ -241,7 +242,7 @@ struct Draws {
 
 }  // namespace
 
-struct Bernoulli : Draws {
+struct Bernoulli : Draws<const Tensor&, Generator*> {
   static constexpr const char* name = "bernoulli";
   static Spec check(const Tensor& p, Generator* g) {
     BernoulliTensor_::check(p, p, g);
@@ -252,8 +253,10 @@ struct Bernoulli : Draws {
   }
 };
 
-struct BernoulliP : Draws {
+struct BernoulliP {
   static constexpr const char* name = "bernoulli";
+  static constexpr bool any_device = true;
+  static constexpr bool differentiable = false;  // self gives the shape alone
   static Spec check(const Tensor& self, double p, Generator* g) {
     BernoulliP_::check(self, p, g);
     return like(self);
@@ -367,7 +370,7 @@ struct Randperm {
   }
 };
 
-struct NormalTensors : Draws {
+struct NormalTensors : Draws<const Tensor&, const Tensor&, Generator*> {
   static constexpr const char* name = "normal";
   static Spec check(const Tensor& mean, const Tensor& std, Generator*) {
     rush::check(is_floating(std.dtype()) && is_differentiable(mean.dtype()), ErrorKind::Runtime,
@@ -387,7 +390,7 @@ struct NormalTensors : Draws {
   }
 };
 
-struct NormalMean : Draws {
+struct NormalMean : Draws<const Tensor&, double, Generator*> {
   static constexpr const char* name = "normal";
   static Spec check(const Tensor& mean, double std, Generator* g) {
     Normal_::check(mean, 0, std, g);

@@ -290,7 +290,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return input.new_empty(0)
     n = input.numel()
     if n == 0 or (r > n and not with_replacement):
-        return input.new_empty((0, r))
+        return input[_C.empty((0, r), dtype=_C.int64, device=input.device)]
     pool = n + r - 1 if with_replacement else n
     size = lgamma(pool + 1) - lgamma(r + 1) - lgamma(pool - r + 1) + log(r)
     if size > 40 * log(2):
@@ -366,9 +366,9 @@ def tensordot(a: Tensor, b: Tensor, dims: int = 2, out: Tensor | None = None) ->
     for i, j in zip(dims_a, dims_b, strict=False):
         if -a.ndim <= i < a.ndim and -b.ndim <= j < b.ndim and a.shape[i] != b.shape[j]:
             if a.shape[i] == 1:
-                b = b.sum(j, keepdim=True)
+                b = b.sum(j, keepdim=True, dtype=b.dtype)
             elif b.shape[j] == 1:
-                a = a.sum(i, keepdim=True)
+                a = a.sum(i, keepdim=True, dtype=a.dtype)
     return _C._tensordot(a, b, dims_a, dims_b, out=out)
 
 
@@ -463,6 +463,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[T
     if any(n < 0 for n in sizes):
         raise ValueError(f"unravel_index: sizes must not be negative, got {tuple(sizes)}")
     total = prod(sizes)
+    indices = indices.to(_C.int64)
     if indices.numel() and not bool(((indices >= 0) & (indices < total)).all()):
         raise ValueError(f"unravel_index: an index lies outside of shape {tuple(sizes)} with "
                          f"{total} elements")  # fmt: skip
@@ -501,6 +502,8 @@ def cdist(
         squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1, True).mT
         return (squares - 2 * (x1 @ x2.mT)).clamp_min(0).sqrt()
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if difference.shape[-1] == 0:  # points of a space without dimensions are all the same
+        return difference.sum(-1)
     return _C._vector_norm(difference, inf if p == inf else p, -1)
 
 

@@ -79,14 +79,16 @@ def cumsum(
     input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """Sums so far; what is masked adds nothing."""
-    return _masked(input, mask, 0, _sum_dtype(input, dtype)).cumsum(dim)
+    dtype = dtype or input.dtype
+    return _masked(input, mask, 0).cumsum(dim, dtype=dtype).to(dtype)
 
 
 def cumprod(
     input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """Products so far; what is masked multiplies by 1."""
-    return _masked(input, mask, 1, _sum_dtype(input, dtype)).cumprod(dim)
+    dtype = dtype or input.dtype
+    return _masked(input, mask, 1).cumprod(dim, dtype=dtype).to(dtype)
 
 
 def amax(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
@@ -137,15 +139,16 @@ def _variance(input, dim, unbiased, correction, keepdim, dtype, mask):
     if correction is None:
         correction = 0 if unbiased is False else 1
     dims = _dims(input, dim)
-    if dtype is None and not (input.is_floating_point() or input.is_complex()):
-        dtype = _C.float32
-    x = input if dtype is None else input.to(dtype)
+    if dtype is None:
+        inexact = input.is_floating_point() or input.is_complex()
+        dtype = input.dtype if inexact else _C.float32
+    x = input.to(dtype)
     count = _counts(x, mask, dims, True)
     centre = sum(x, dims, keepdim=True, mask=mask) / count
-    squares = (x - centre).abs().square() if x.is_complex() else (x - centre).square()
+    squares = (x - centre) * (x - centre).conj()
     total = sum(squares, dims, keepdim=keepdim, mask=mask)
     left = (_counts(x, mask, dims, keepdim) - correction).clamp(min=0)
-    return total / left
+    return (total / left).to(dtype)
 
 
 def var(input: Tensor, dim: int | tuple[int, ...] | None = None, unbiased: bool | None = None, *,
@@ -200,10 +203,11 @@ def softmin(
     return (-_masked(input, mask, inf, dtype)).softmax(dim)
 
 
-def logsumexp(input: Tensor, dim: int | tuple[int, ...] | None, *, keepdim: bool = False,
+def logsumexp(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
               dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log(sum(exp)) of the elements that count; -inf where there is none."""
-    return _masked(input, mask, -inf, dtype).logsumexp(_dims(input, dim), keepdim=keepdim)
+    filled = _masked(input, mask, -inf if input.is_complex() else _lowest(input))
+    return filled.logsumexp(_dims(input, dim), keepdim=keepdim).to(dtype or input.dtype)
 
 
 def logaddexp(input: Tensor, other: Tensor, *, dtype: _dtype | None = None,
@@ -213,6 +217,26 @@ def logaddexp(input: Tensor, other: Tensor, *, dtype: _dtype | None = None,
     return _C.logaddexp(
         _masked(input, input_mask, -inf, dtype), _masked(other, other_mask, -inf, dtype)
     )
+
+
+def _input_mask(input, *_, mask=None, **__):
+    """The mask of a call of one of these functions, in the shape of its input."""
+    if mask is None:
+        raise ValueError("_input_mask: the call has no mask")
+    return mask.to(_C.bool).expand(input.shape)
+
+
+def _output_mask(op, input, *args, **options):
+    """Which results of a call of one of these functions come from an element that counts."""
+    name = getattr(op, "__name__", op)
+    if name not in _FUNCTIONS:
+        raise ValueError(f"_output_mask: {name} is no function of rushlight.masked")
+    mask = _input_mask(input, **options)
+    if name in ("cumprod", "cumsum", "log_softmax", "normalize", "softmax", "softmin"):
+        return mask
+    given = args[1:] if name == "norm" else args
+    dims = _dims(input, given[0] if given else options.get("dim"))
+    return mask.sum(dims, keepdim=options.get("keepdim", False)) > 0
 
 
 publish(globals(), "masked", _FUNCTIONS)

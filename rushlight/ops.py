@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from rushlight._names.lazy_table import MODULE_OF
 from rushlight._names.missing import not_available
 from rushlight.types import FileLike, Self
 
@@ -105,6 +106,8 @@ def _of_the_package(name):
     found = (
         vars(rushlight).get(name) or vars(functional).get(name) or getattr(rushlight._C, name, None)
     )
+    if found is None and name in MODULE_OF:  # a function that loads when it is first asked for
+        found = getattr(rushlight, name)
     method = getattr(rushlight.Tensor, name, None)
     if rushlight._C._is_table_op(name) and not name.startswith("__"):
         return _Overloads(name, _table_op(name, found or method))

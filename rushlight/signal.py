@@ -16,6 +16,8 @@ from rushlight.types import Device, _dtype
 def _window(op, M, sym, shape, dtype=None, layout=None, device=None, requires_grad=False):
     """shape(k, n) at the points k = 0 ... M - 1 of n + 1; one that is not symmetric leaves the last
     one out."""
+    if layout is not None and layout != _C.strided:
+        raise ValueError(f"{op}: windows are strided tensors, got layout {layout}")
     if M < 0:
         raise ValueError(f"{op}: M must not be negative, got {M}")
     dtype = _C.get_default_dtype() if dtype is None else dtype

@@ -102,8 +102,8 @@ struct Polynomial {
   RUSH_FN T operator()(T given, T degree) const {
     const int k = static_cast<int>(kind);
     const double x0 = static_cast<double>(given), x = shifted != 0.0 ? (x0 + x0) - 1.0 : x0;
-    if (!(degree >= T(0))) return T(0);
-    const double n = math::floor(static_cast<double>(degree));
+    if (!(degree > T(-1))) return T(0);  // a degree is cut to a whole number, -0.5 to 0
+    const double n = math::floor(math::fmax(static_cast<double>(degree), 0.0));
     if ((k == kHermiteH || k == kHermiteHe) && n > (is_same<T, float> ? 128.0 : 512.0))
       return limits<T>::nan;
     if (n == 0.0) return T(1);

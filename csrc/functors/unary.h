@@ -4,7 +4,7 @@
 #pragma once
 
 #include "compare.h"
-#include "complex.h"
+#include "complex_limits.h"
 #include "math_coarse.h"
 
 namespace rush::functors {
@@ -145,73 +145,73 @@ struct Rsqrt {
 struct Sin {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::sin(x);
+    return math::limiting::sin(x);
   }
 };
 struct Cos {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::cos(x);
+    return math::limiting::cos(x);
   }
 };
 struct Tan {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::tan(x);
+    return math::limiting::tan(x);
   }
 };
 struct Asin {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::asin(x);
+    return math::limiting::asin(x);
   }
 };
 struct Acos {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::acos(x);
+    return math::limiting::acos(x);
   }
 };
 struct Atan {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::atan(x);
+    return math::limiting::atan(x);
   }
 };
 struct Sinh {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::sinh(x);
+    return math::limiting::sinh(x);
   }
 };
 struct Cosh {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::cosh(x);
+    return math::limiting::cosh(x);
   }
 };
 struct Tanh {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::tanh(x);
+    return math::limiting::tanh(x);
   }
 };
 struct Asinh {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::asinh(x);
+    return math::limiting::asinh(x);
   }
 };
 struct Acosh {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::acosh(x);
+    return math::limiting::acosh(x);
   }
 };
 struct Atanh {
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return math::atanh(x);
+    return math::limiting::atanh(x);
   }
 };
 struct Erf {

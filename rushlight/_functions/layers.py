@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rushlight import _C
 from rushlight._autocast import autocast_policy
@@ -16,7 +17,11 @@ def _functional():
 
 
 __all__ = [
+    "_batch_norm_with_update",
+    "_native_batch_norm_legit",
     "_pack_padded_sequence",
+    "_upsample_bicubic2d_aa",
+    "_upsample_bilinear2d_aa",
     "alpha_dropout",
     "alpha_dropout_",
     "conv_tbc",
@@ -29,8 +34,10 @@ __all__ = [
     "feature_dropout_",
     "grid_sampler_2d",
     "grid_sampler_3d",
+    "max_pool2d_with_indices_backward",
     "native_batch_norm",
     "native_dropout",
+    "native_dropout_backward",
     "native_group_norm",
     "native_layer_norm",
 ]
@@ -91,6 +98,11 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     return input * keep * scale, keep
 
 
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The gradient of native_dropout's input."""
+    return grad_output * mask * scale
+
+
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -138,7 +150,7 @@ def native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Te
                       eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """layer_norm, and the mean and 1 / deviation of each row."""
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
-    variance, mean = _C.var_mean(input, dims, correction=0, keepdim=True)
+    variance, mean = _C.var_mean(input.detach(), dims, correction=0, keepdim=True)
     result = _functional().layer_norm(input, normalized_shape, weight, bias, eps)
     return result, mean, (variance + eps).rsqrt()
 
@@ -147,7 +159,7 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
                       HxW: int, group: int,
                       eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """group_norm, and the mean and 1 / deviation of each group."""
-    grouped = input.reshape(N, group, -1)
+    grouped = input.reshape(N, group, C // group * HxW)
     variance, mean = _C.var_mean(grouped, 2, correction=0)
     result = _functional().group_norm(input, group, weight, bias, eps)
     return result, mean, (variance + eps).rsqrt()
@@ -164,8 +176,52 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     if not training:
         empty = input.new_empty(0)
         return result, empty, empty
-    variance, mean = _C.var_mean(input, dims, correction=0)
+    variance, mean = _C.var_mean(input.detach(), dims, correction=0)
     return result, mean, (variance + eps).rsqrt()
+
+
+def _native_batch_norm_legit(input, weight, bias, *settings, **named):
+    """native_batch_norm; the running statistics may be left out."""
+    kept = len(settings) + len(named) == 5
+    rest = settings if kept else (None, None, *settings)
+    return native_batch_norm(input, weight, bias, *rest, **named)
+
+
+def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
+    """native_batch_norm while training, and memory for backward, which is empty here."""
+    found = native_batch_norm(
+        input, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    return *found, _C.empty(0, dtype=_C.uint8, device=input.device)
+
+
+def max_pool2d_with_indices_backward(grad_output: Tensor, self: Tensor, kernel_size: Any,
+                                     stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+                                     indices: Tensor) -> Tensor:  # fmt: skip
+    """The gradient of max_pool2d's input: each one goes to the place its maximum came from."""
+    rows = self.shape[:-2]
+    flat = self.reshape(*rows, self.shape[-2] * self.shape[-1]).clone().zero_()
+    length = indices.shape[-2] * indices.shape[-1]
+    found = flat.scatter_add(
+        -1, indices.reshape(*rows, length), grad_output.reshape(*rows, length)
+    )
+    return found.reshape(self.shape)
+
+
+def _upsample_aa(mode):
+    def upsample(
+        input, output_size, align_corners, scales_h=None, scales_w=None, *, scale_factors=None
+    ):
+        if output_size is not None:
+            scale_factors = None  # the scales only repeat what the sizes say
+        return _functional().interpolate(
+            input, output_size, scale_factors, mode, align_corners, antialias=True
+        )
+
+    return upsample
+
+
+_upsample_bilinear2d_aa, _upsample_bicubic2d_aa = _upsample_aa("bilinear"), _upsample_aa("bicubic")
 
 
 def _pack_padded_sequence(input, lengths, batch_first):

@@ -50,6 +50,8 @@ def renorm(
     """The slices along dim, those with a larger norm scaled down to maxnorm."""
     if input.ndim < 2:
         raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {list(input.shape)}")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: maxnorm must not be negative, got {maxnorm}")
     others = [d for d in range(input.ndim) if d != dim % input.ndim]
     norms = linalg.vector_norm(input, p, others, keepdim=True)
     scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))

@@ -42,8 +42,10 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
 
 def _safe_softmax(self, dim, dtype=None):
     """softmax that gives zeros, not nan, for rows of -inf."""
-    found = self.softmax(dim, dtype=dtype)
-    return found.masked_fill((self == -float("inf")).all(dim, keepdim=True), 0.0)
+    nothing = (self == -float("inf")).all(dim, keepdim=True)
+    # Such rows are made finite first: their gradient would be nan otherwise, not zero.
+    found = self.masked_fill(nothing, 0.0).softmax(dim, dtype=dtype)
+    return found.masked_fill(nothing, 0.0)
 
 
 def _masked_softmax(self, mask, dim=None, mask_type=None):

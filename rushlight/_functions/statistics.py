@@ -14,6 +14,20 @@ from rushlight.types import Number
 __all__ = ["_segment_reduce", "corrcoef", "cov", "histogramdd", "segment_reduce"]
 
 
+def _check_weights(name, weights, count, integral):
+    """Refuses weights of observations that cov cannot take."""
+    if weights.ndim > 1:
+        raise _C.ShapeError(f"cov: {name} may have one dimension, got {list(weights.shape)}")
+    exact = not (weights.is_floating_point() or weights.is_complex() or weights.dtype == _C.bool)
+    if exact != integral:
+        kind = "whole numbers" if integral else "floating numbers"
+        raise _C.DTypeError(f"cov: {name} must hold {kind}, got {weights.dtype}")
+    if weights.numel() != count:
+        raise _C.ShapeError(f"cov: {name} has {weights.numel()} weights for {count} observations")
+    if count and not weights.is_meta and bool((weights < 0).any()):
+        raise RuntimeError(f"cov: {name} must not be negative, got {weights.min().item()}")
+
+
 def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         aweights: Tensor | None = None) -> Tensor:  # fmt: skip
     """The covariance matrix of variables in rows and observations in columns."""
@@ -22,28 +36,23 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     if input.dtype == _C.bool:
         raise _C.DTypeError("cov: not implemented for bool tensors")
     x = input.reshape(1, -1) if input.ndim < 2 else input
-    if not (x.is_floating_point() or x.is_complex()):
-        x = x.to(_C.get_default_dtype())
     count = x.shape[1]
-    weights = None
-    for given in (fweights, aweights):
-        if given is not None:
-            weights = given if weights is None else weights * given
-    if weights is None:
-        mean, total = x.mean(1, keepdim=True), count
-        factor = total - correction
-    else:
-        weights = weights.to(x.real.dtype if x.is_complex() else x.dtype)
-        total = weights.sum()
-        mean = (x * weights).sum(1, keepdim=True) / total
-        factor = total - correction
-        if aweights is not None:
-            factor = total - correction * (weights * aweights).sum() / total
-    centred = x - mean
+    if fweights is not None:
+        _check_weights("fweights", fweights, count, True)
+    if aweights is not None:
+        _check_weights("aweights", aweights, count, False)
+    weights = aweights if fweights is None else fweights
+    if fweights is not None and aweights is not None:
+        weights = fweights * aweights
+    total = count if weights is None else weights.sum()
+    mean = (x if weights is None else x * weights).sum(1) / total
+    factor = total - correction
+    if aweights is not None and correction:
+        factor = total - correction * (weights * aweights).sum() / total
+    centred = x - mean[:, None]
     scaled = centred if weights is None else centred * weights
     factor = factor.clamp(min=0) if isinstance(factor, Tensor) else max(factor, 0)
-    divided = scaled @ centred.conj().T / factor
-    return divided.squeeze()
+    return (centred @ scaled.T.conj() / factor).squeeze()
 
 
 def corrcoef(input: Tensor) -> Tensor:

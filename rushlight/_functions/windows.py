@@ -10,6 +10,11 @@ from rushlight._names.publish import publish
 from rushlight.types import Device, _dtype, _layout
 
 
+def _check_floating(op, dtype):
+    if not dtype.is_floating_point:
+        raise _C.DTypeError(f"{op}: needs a floating dtype, got {dtype}")
+
+
 def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requires_grad):
     """Samples of shape(phase) for phases from 0 to 1; a periodic window leaves the last one out."""
     if isinstance(length, float | bool):
@@ -17,11 +22,10 @@ def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requ
     if length < 0:
         raise RuntimeError(f"{op}: window_length must not be negative, got {length}")
     dtype = _C.get_default_dtype() if dtype is None else dtype
+    _check_floating(op, dtype)
     options = {"dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory}
     if length <= 1:
         return _C.ones(length, **options, requires_grad=requires_grad)
-    if not dtype.is_floating_point:
-        raise _C.DTypeError(f"{op}: needs a floating dtype, got {dtype}")
     # Samples are computed in double and rounded once.
     wide = {**options, "dtype": _C.float64}
     phase = _C.arange(length, **wide) / (length if periodic else length - 1)
@@ -68,13 +72,15 @@ def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0,
                   pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Kaiser's window: a ratio of Bessel functions."""
     n = window_length + (1 if periodic else 0)
+    dtype = _C.get_default_dtype() if dtype is None else dtype
+    _check_floating("kaiser_window", dtype)
     if window_length <= 1:
         return _C.ones(window_length, dtype=dtype, device=device, requires_grad=requires_grad)
     at = _C.linspace(-1, 1, n, dtype=_C.float64, device=device)
     shape = _C.i0(beta * (1 - at * at).clamp(min=0).sqrt()) / _C.i0(
         _C.tensor(float(beta), dtype=_C.float64)
     )
-    window = shape[:window_length].to(dtype or _C.get_default_dtype())
+    window = shape[:window_length].to(dtype)
     return window.requires_grad_(requires_grad)
 
 

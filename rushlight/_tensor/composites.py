@@ -21,6 +21,7 @@ methods_of(
     "rushlight._functions.copies",
     "_conj _conj_physical _neg_view as_strided_scatter unsafe_split_with_sizes",
 )
+methods_of("rushlight._functions.hashing", "hash_tensor")
 methods_of("rushlight._functions.shapes", "nonzero_static")
 methods_of("rushlight._functions.elements", "_is_all_true _is_any_true _is_zerotensor")
 methods_of("rushlight._functions.products", "_addmm_activation")
@@ -43,6 +44,8 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
         raise _C.ShapeError(f"sum_to_size: size {list(size)} cannot be broadcast to {list(shape)}")
     dims = [*range(extra)]
     dims += [extra + i for i, s in enumerate(size) if s == 1 and shape[extra + i] != 1]
+    if not size:
+        return self.sum()
     result = self.sum(dims, keepdim=True) if dims else self
     return result.reshape(size)
 
@@ -56,6 +59,8 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 @method
 def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     """narrow, in memory of its own."""
+    if not -self.ndim <= dim < self.ndim:
+        raise _C.RangeError(f"narrow_copy: dim {dim} is out of range for {self.ndim} dimensions")
     return self.narrow(dim, start, length).clone()
 
 

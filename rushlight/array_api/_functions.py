@@ -11,7 +11,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.array_api import _unsigned
 from rushlight.array_api._elementwise import promoted
-from rushlight.array_api._info import dtypes_of_kind
+from rushlight.array_api._info import FloatLimits, IntLimits, dtypes_of_kind
 from rushlight.linalg import matmul as _matmul
 from rushlight.linalg import vecdot as _vecdot
 from rushlight.types import Device, _dtype
@@ -50,14 +50,14 @@ def can_cast(from_: Any, to: Any, /) -> bool:
         return False
 
 
-def finfo(type: Any, /) -> _C.finfo:
-    """Limits of a floating dtype."""
-    return _C.finfo(type.dtype if isinstance(type, Tensor) else type)
+def finfo(type: Any, /) -> FloatLimits:
+    """Limits of a floating dtype; of a complex one, of its parts."""
+    return FloatLimits.of(type.dtype if isinstance(type, Tensor) else type)
 
 
-def iinfo(type: Any, /) -> _C.iinfo:
+def iinfo(type: Any, /) -> IntLimits:
     """Limits of an integer dtype."""
-    return _C.iinfo(type.dtype if isinstance(type, Tensor) else type)
+    return IntLimits.of(type.dtype if isinstance(type, Tensor) else type)
 
 
 def isdtype(dtype: _dtype | None, kind: Any) -> bool:
@@ -148,6 +148,8 @@ def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
 
 def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     """Each element several times."""
+    if isinstance(repeats, Tensor):
+        repeats = repeats.to(_C.int64)
     return x.repeat_interleave(repeats, axis)
 
 

@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from rushlight import _C
+from rushlight.types import _dtype
 
-if TYPE_CHECKING:
-    pass
+
+@dataclass(frozen=True)
+class FloatLimits:
+    """What finfo tells; `dtype` is one, where PyTorch's has its name."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: _dtype
+
+    @classmethod
+    def of(cls, dtype: _dtype) -> FloatLimits:
+        """Those of a floating or complex dtype."""
+        f = _C.finfo(dtype)
+        return cls(f.bits, f.eps, f.max, f.min, f.smallest_normal, getattr(_C, f.dtype))
+
+
+@dataclass(frozen=True)
+class IntLimits:
+    """What iinfo tells; `dtype` is one, where PyTorch's has its name."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: _dtype
+
+    @classmethod
+    def of(cls, dtype: _dtype) -> IntLimits:
+        """Those of an integer dtype."""
+        i = _C.iinfo(dtype)
+        return cls(i.bits, i.max, i.min, getattr(_C, i.dtype))
+
 
 _KINDS = {
     "bool": ("bool",),

@@ -244,6 +244,8 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
         return write_out(name, _C._orgqr(A, tau), out)
     rows, columns = A.shape[-2:]
     one = _C.eye(rows, dtype=A.dtype, device=A.device)[:, :columns]
+    if tau.shape[-1] == 0:  # no reflection: the gradient is zero rather than cut off
+        return write_out(name, A.clone().copy_(one), out)
     return write_out(name, _reflected(A, tau, one.expand(A.shape), False), out)
 
 

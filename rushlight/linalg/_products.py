@@ -63,7 +63,8 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         raise _C.IntOverflowError(f"linalg.matrix_power: n must be an int of 64 bits, got {n}")
     if n == 0:
         one = _C.eye(A.shape[-1], dtype=A.dtype, device=A.device)
-        return write_out("linalg.matrix_power", one.expand(A.shape).clone(), out)
+        # A copy of A, written over: the gradient is zero rather than cut off.
+        return write_out("linalg.matrix_power", A.clone().copy_(one), out)
     if n < 0:
         from rushlight.linalg._solve import inv
 

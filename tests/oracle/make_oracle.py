@@ -397,8 +397,15 @@ def refusal(case):
         return "!" if about_memory else "?"
 
 
+def make_answers():
+    import answers
+
+    write("answers", {e: answers.answer(torch, e) for e in answers.EXPRESSIONS})
+
+
 MAKERS = {
     "ops": make_ops,
+    "answers": make_answers,
     "promotion": make_promotion,
     "signatures": make_signatures,
     "exceptions": make_exceptions,

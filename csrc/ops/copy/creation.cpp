@@ -101,6 +101,13 @@ void check_countable(const char* op, std::optional<DType> t) {
               " tensors");
 }
 
+// Numbers that counting in int64 cuts before it begins, as PyTorch does, and no other dtype.
+bool can_be_cut(const Scalar& start, const Scalar& end, const Scalar& step) {
+  for (const Scalar* s : {&start, &end, &step})
+    if (s->is_complex() || !(std::abs(s->to_double()) < 9.2e18)) return false;
+  return true;
+}
+
 }  // namespace
 
 struct ArangeStart {
@@ -109,11 +116,14 @@ struct ArangeStart {
                      std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     const bool exact = !start.is_floating() && !end.is_floating() && !step.is_floating();
+    if (!exact && dtype == DType::Int64 && can_be_cut(start, end, step))
+      return call(start.to_int(), end.to_int(), step.to_int(), dtype, std::nullopt, device,
+                  requires_grad, pin_memory);
     check_countable(name, dtype);
     check(!start.is_complex() && !end.is_complex() && !step.is_complex(), ErrorKind::Runtime, name,
           "complex numbers have no order to count in");
     const double a = start.to_double(), b = end.to_double(), d = step.to_double();
-    check(d != 0, ErrorKind::Runtime, name, "step must not be zero");
+    check(d != 0, ErrorKind::Argument, name, "step must not be zero");
     check(std::isfinite(a) && std::isfinite(b), ErrorKind::Runtime, name, "the range from ", start,
           " to ", end, " is not finite");
     check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step,
@@ -200,6 +210,12 @@ DType spaced_type(std::optional<DType> dtype, const Scalar& start, const Scalar&
                                                                : default_dtype());
 }
 
+// Whole numbers lie between ends that are whole numbers.
+complex<double> end_for(DType t, const Scalar& s) {
+  const auto z = s.to<complex<double>>();
+  return is_integral(t) ? complex<double>{std::trunc(z.re), 0} : z;
+}
+
 }  // namespace
 
 struct Linspace {
@@ -210,7 +226,7 @@ struct Linspace {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
     if (!t.is_meta())
-      copy_loops(t).linspace(t, start.to<complex<double>>(), end.to<complex<double>>());
+      copy_loops(t).linspace(t, end_for(t.dtype(), start), end_for(t.dtype(), end));
     return finished(std::move(t), requires_grad);
   }
 };
@@ -223,7 +239,7 @@ struct Logspace {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
     if (!t.is_meta())
-      copy_loops(t).logspace(t, start.to<complex<double>>(), end.to<complex<double>>(), base);
+      copy_loops(t).logspace(t, end_for(t.dtype(), start), end_for(t.dtype(), end), base);
     return finished(std::move(t), requires_grad);
   }
 };
@@ -237,8 +253,10 @@ struct Range {
     check_countable(name, dtype);
     check(!start.is_complex() && !end->is_complex() && !step.is_complex(), ErrorKind::Runtime, name,
           "complex numbers have no order to count in");
-    const double a = start.to_double(), b = end->to_double(), d = step.to_double();
-    check(d != 0, ErrorKind::Runtime, name, "step must not be zero");
+    const bool cut = dtype && is_integral(*dtype) && can_be_cut(start, *end, step);
+    const auto number = [&](const Scalar& s) { return cut ? double(s.to_int()) : s.to_double(); };
+    const double a = number(start), b = number(*end), d = number(step);
+    check(d != 0, ErrorKind::Argument, name, "step must not be zero");
     check(std::isfinite(a) && std::isfinite(b), ErrorKind::Runtime, name, "the range from ", start,
           " to ", *end, " is not finite");
     check((d > 0) == (b >= a) || a == b, ErrorKind::Runtime, name, "the step ", step,

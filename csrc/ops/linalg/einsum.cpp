@@ -201,8 +201,11 @@ Operand contract(Operand a, Operand b, const Labels& keep) {
     if (a.find(l) >= 0) continue;
     (kept(l) ? only_b : gone_b).push_back(l);
   }
-  a.sum_out(gone_a, a.tensor.dtype());
-  b.sum_out(gone_b, b.tensor.dtype());
+  // As sum() does: integers in int64, which the product then has.
+  a.sum_out(gone_a, std::nullopt);
+  b.sum_out(gone_b, std::nullopt);
+  const DType type = promote(a.tensor.dtype(), b.tensor.dtype());
+  a.tensor = cast(a.tensor, type), b.tensor = cast(b.tensor, type);
   auto joined = [](std::initializer_list<const Labels*> parts) {
     Labels all;
     for (const Labels* p : parts) all.insert(all.end(), p->begin(), p->end());

@@ -41,12 +41,16 @@ void check_batches(const char* op, const Tensor& a, const Tensor& b,
   check_product(op, a, b);
 }
 
-// Integers cannot be scaled by fractions.
+// Integers are scaled by whole numbers: addr refuses fractions, the products of matrices cut them.
+bool is_exact(DType t) { return category(t) <= Category::Integer; }
+
 void check_scales(const char* op, DType t, const Scalar& beta, const Scalar& alpha) {
-  const bool exact = category(t) <= Category::Integer;
-  check(!exact ||
-            !(beta.is_floating() || alpha.is_floating() || beta.is_complex() || alpha.is_complex()),
-        ErrorKind::Runtime, op, "beta and alpha must be integers for ", t, " tensors");
+  check(!is_exact(t) || (!beta.is_complex() && !alpha.is_complex()), ErrorKind::Runtime, op,
+        "beta and alpha must not be complex for ", t, " tensors");
+}
+
+Scalar scale_for(DType t, const Scalar& scale) {
+  return is_exact(t) && scale.is_floating() ? Scalar(scale.to_int()) : scale;
 }
 
 Tensor scaled(const Tensor& g, const Scalar& s) { return s.equals(1) ? g : g * s; }
@@ -226,7 +230,7 @@ struct AddedProduct : AddsToSelf {
   static void run(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                   const Scalar& alpha, const Tensor& out) {
     start_from(self, beta, out);
-    product_loops(out).gemm(a, b, out, alpha, beta);
+    product_loops(out).gemm(a, b, out, scale_for(a.dtype(), alpha), scale_for(a.dtype(), beta));
   }
   static constexpr uint32_t needs[] = {0, in(2), in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& a, const Tensor& b,
@@ -270,8 +274,9 @@ Tensor blend(const char* op, const Tensor& self, const Tensor& product, const Sc
   check_product(op, self, product);
   check_scales(op, product.dtype(), beta, alpha);
   expand_strides(op, self.sizes(), self.strides(), product.sizes());
-  const Tensor scaled_product = scaled(product, alpha);
-  return beta.equals(0) ? scaled_product : scaled(self, beta) + scaled_product;
+  const Scalar old = scale_for(self.dtype(), beta);
+  const Tensor scaled_product = scaled(product, scale_for(product.dtype(), alpha));
+  return old.equals(0) ? scaled_product : scaled(self, old) + scaled_product;
 }
 
 }  // namespace
@@ -289,10 +294,17 @@ struct Addr {
   static constexpr bool in_place_safe = true;
   static Tensor call(const Tensor& self, const Tensor& a, const Tensor& b, const Scalar& beta,
                      const Scalar& alpha) {
+    if (self.dtype() != a.dtype() || self.dtype() != b.dtype()) {
+      const DType type = promote(self.dtype(), promote(a.dtype(), b.dtype()));
+      return call(cast(self, type), cast(a, type), cast(b, type), beta, alpha);
+    }
     if (self.dtype() == DType::Bool && a.dtype() == DType::Bool && b.dtype() == DType::Bool) {
       const Tensor product = outer(a, alpha.to<bool>() ? b : zeros_like(b));
       return beta.to<bool>() ? logical_or(self, product) : product;
     }
+    check(!is_exact(promote(a.dtype(), b.dtype())) ||
+              !(beta.is_floating() || alpha.is_floating()),
+          ErrorKind::Runtime, name, "beta and alpha must be integers for ", a.dtype(), " tensors");
     return blend(name, self, outer(a, b), beta, alpha);
   }
 };

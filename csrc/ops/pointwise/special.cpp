@@ -51,11 +51,18 @@ struct SpecialUnary {
   static constexpr bool any_device = true;
   static void run(const Tensor& x, const Tensor& out) { compute(fn, x, out); }
 };
+
+void check_any_tensor(const char* op, const Tensor& a, const Tensor& b) {
+  check(!a.is_wrapped_number() || !b.is_wrapped_number(), ErrorKind::ArgumentType, op,
+        "at least one argument must be a tensor, got two numbers");
+}
+
 template <OpName N, SpecialFn fn>
 struct SpecialBinary {
   static constexpr const char* name = N.text;
   static constexpr bool refuses_overlap = true;
   static Spec check(const Tensor& a, const Tensor& b) {
+    check_any_tensor(name, a, b);
     return pointwise(name, a, b, checked_type(name, result_type(a, b)));
   }
   static constexpr bool any_device = true;
@@ -105,11 +112,21 @@ struct SpecialEntr : SpecialUnary<"special.entr", SpecialFn::Entr> {
   }
 };
 
+namespace {
+
+// y / x, which tends to 1/2 at 0. The divisor there is 1, so that second derivatives are finite.
+Tensor half_at_zero(const Tensor& y, const Tensor& x) {
+  const Tensor zero = eq(x, wrap_number(0));
+  return where(zero, Scalar(0.5), y / masked_fill(x, zero, wrap_number(1)));
+}
+
+}  // namespace
+
 struct ModifiedBesselI1 : SpecialUnary<"special.i1", SpecialFn::I1> {
   static constexpr uint32_t needs[] = {in(0)};
   // i1(x) / x tends to 1/2.
   static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
-    return {g * (i0(x) - where(eq(x, wrap_number(0)), Scalar(0.5), _special_i1(x) / x))};
+    return {g * (i0(x) - half_at_zero(_special_i1(x), x))};
   }
 };
 
@@ -153,8 +170,7 @@ struct SpecialBessel {
     const Tensor other = bessel(x, kind, 1 - order);
     // f / x tends to 1/2 (J, and I scaled) at 0
     const auto over_x = [&] {
-      return kind == kJ || kind == kIScaled ? where(eq(x, wrap_number(0)), Scalar(0.5), y / x)
-                                            : y / x;
+      return kind == kJ || kind == kIScaled ? half_at_zero(y, x) : y / x;
     };
     if (kind == kJ || kind == kY) return {g * (order == 0 ? neg(other) : other - over_x())};
     if (kind == kIScaled)
@@ -188,6 +204,7 @@ struct SpecialPolynomial {
   static constexpr const char* name = "special.polynomial";
   static constexpr bool refuses_overlap = true;
   static Spec check(const Tensor& x, const Tensor& n, int64_t, bool) {
+    check_any_tensor(name, x, n);
     return pointwise(name, x, n, checked_type(name, result_type(x, n)));
   }
   static constexpr bool any_device = true;

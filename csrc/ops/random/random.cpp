@@ -224,23 +224,45 @@ struct BernoulliTensor_ : Overwrites {
   }
 };
 
-struct Bernoulli {
+namespace {
+
+// Draws with parameters in tensors: how often something happens moves with them, the drawn numbers
+// do not, so gradients are zero rather than cut off.
+template <class... A>
+struct Draws {
+  static constexpr bool any_device = true;
+  static constexpr uint32_t needs[] = {0};
+  static Grads grad(const Ctx& c, const Tensor& g, A...) {
+    constexpr size_t count = (0 + ... + size_t(std::is_same_v<A, const Tensor&>));
+    Grads zero;
+    for (size_t i = 0; i < count; ++i) zero.push_back(c.wants(i) ? zeros_like(g) : Tensor());
+    return zero;
+  }
+};
+
+}  // namespace
+
+struct Bernoulli : Draws<const Tensor&, Generator*> {
   static constexpr const char* name = "bernoulli";
-  static Tensor call(const Tensor& p, Generator* g) {
-    NoGradGuard no_grad;
-    Tensor out = like(p).allocate();
-    bernoulli_(out, p, g);
-    return out;
+  static Spec check(const Tensor& p, Generator* g) {
+    BernoulliTensor_::check(p, p, g);
+    return like(p);
+  }
+  static void run(const Tensor& p, Generator* g, const Tensor& out) {
+    BernoulliTensor_::run(out, p, g);
   }
 };
 
 struct BernoulliP {
   static constexpr const char* name = "bernoulli";
-  static Tensor call(const Tensor& self, double p, Generator* g) {
-    NoGradGuard no_grad;
-    Tensor out = like(self).allocate();
-    bernoulli_(out, p, g);
-    return out;
+  static constexpr bool any_device = true;
+  static constexpr bool differentiable = false;  // self gives the shape alone
+  static Spec check(const Tensor& self, double p, Generator* g) {
+    BernoulliP_::check(self, p, g);
+    return like(self);
+  }
+  static void run(const Tensor&, double p, Generator* g, const Tensor& out) {
+    BernoulliP_::run(out, p, g);
   }
 };
 
@@ -348,37 +370,44 @@ struct Randperm {
   }
 };
 
-struct NormalTensors {
+struct NormalTensors : Draws<const Tensor&, const Tensor&, Generator*> {
   static constexpr const char* name = "normal";
-  static Tensor call(const Tensor& mean, const Tensor& std, Generator* g) {
+  static Spec check(const Tensor& mean, const Tensor& std, Generator*) {
+    rush::check(is_floating(std.dtype()) && is_differentiable(mean.dtype()), ErrorKind::Runtime,
+                name, "mean and std must be floating, got ", mean.dtype(), " and ", std.dtype());
     NoGradGuard no_grad;
-    check(is_floating(std.dtype()) && is_differentiable(mean.dtype()), ErrorKind::Runtime, name,
-          "mean and std must be floating, got ", mean.dtype(), " and ", std.dtype());
     // A NaN passes here: it makes NaNs.
     check_all_between(name, nan_to_num(std, 0.0), 0, limits<double>::inf,
                       "expects all elements of std >= 0");
-    const Tensor z = make_tensor(broadcast_shapes(name, mean.sizes(), std.sizes()),
-                                 result_type(mean, std), common_device(name, {&mean, &std}));
-    normal_(z, 0, 1, g);
-    return mean + std * z;
+    return {broadcast_shapes(name, mean.sizes(), std.sizes()), result_type(mean, std),
+            common_device(name, {&mean, &std})};
+  }
+  static void run(const Tensor& mean, const Tensor& std, Generator* g, const Tensor& out) {
+    NoGradGuard no_grad;
+    const Tensor z = make_tensor(out.sizes(), out.dtype(), out.device());
+    Normal_::run(z, 0, 1, g);
+    copy_data(out, mean + std * z);
   }
 };
 
-struct NormalMean {
+struct NormalMean : Draws<const Tensor&, double, Generator*> {
   static constexpr const char* name = "normal";
-  static Tensor call(const Tensor& mean, double std, Generator* g) {
+  static Spec check(const Tensor& mean, double std, Generator* g) {
+    Normal_::check(mean, 0, std, g);
+    return like(mean);
+  }
+  static void run(const Tensor& mean, double std, Generator* g, const Tensor& out) {
     NoGradGuard no_grad;
-    check_std(name, std);
-    const Tensor z = like(mean).allocate();
-    normal_(z, 0, std, g);
-    return mean + z;
+    const Tensor z = make_tensor(out.sizes(), out.dtype(), out.device());
+    Normal_::run(z, 0, std, g);
+    copy_data(out, mean + z);
   }
 };
 
 struct NormalStd {
   static constexpr const char* name = "normal";
   static Tensor call(double mean, const Tensor& std, Generator* g) {
-    return NormalTensors::call(scalar_tensor(mean, std.dtype(), std.device()), std, g);
+    return normal(scalar_tensor(mean, std.dtype(), std.device()), std, g);
   }
 };
 

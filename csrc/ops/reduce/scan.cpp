@@ -6,6 +6,7 @@
 #include "ops/framework/op.h"
 #include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
+#include "ops/log_scan_ops.h"
 
 namespace rush {
 namespace {
@@ -164,13 +165,7 @@ struct Logcumsumexp {
   static constexpr const char* name = "logcumsumexp";
   static constexpr bool refuses_overlap = true;
   static Tensor call(const Tensor& x, int64_t dim) {
-    if (!x.is_complex() || x.numel() == 0)
-      return x.is_complex() ? clone(x) : logcumsumexp_real(x, dim);
-    if (x.dim() == 0) return clone(x);
-    // Shifted by the largest real part along dim, so that no exponential overflows.
-    const Tensor shift = detach(amax(real(x), IntList(&dim, 1), true));
-    const Tensor safe = masked_fill(shift, logical_not(isfinite(shift)), wrap_number(0));
-    return log(cumsum(exp(x - safe), dim)) + safe;
+    return x.is_complex() ? logcumsumexp_complex(x, dim) : logcumsumexp_real(x, dim);
   }
 };
 

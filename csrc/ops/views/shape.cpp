@@ -246,6 +246,8 @@ struct Roll {
     }
     check(shifts.size() == dims.size(), ErrorKind::Runtime, name, "shifts ", shifts, " and dims ",
           dims, " must have the same length");
+    check(x.dim() > 0, ErrorKind::Range, name, "a 0-d tensor has no dims to roll along, got dims ",
+          dims);
     Tensor out = x;
     for (size_t i = 0; i < dims.size(); ++i)
       out = along(out, shifts[i], wrap_dim(name, dims[i], x.dim()));
@@ -439,6 +441,7 @@ struct Diff {
     check(x.dim() > 0, ErrorKind::Runtime, name, "needs at least one dimension");
     check(n >= 0, ErrorKind::Runtime, name, "n must not be negative, got ", n);
     const int64_t d = wrap_dim(name, dim, x.dim());
+    if (n == 0) return clone(x);
     std::vector<Tensor> parts;
     if (prepend.defined()) parts.push_back(prepend);
     parts.push_back(x);

@@ -151,6 +151,12 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     return _reduce("poisson_nll_loss", loss, reduction)
 
 
+def _differs_in_one_dim(shape, other):
+    """Is `other` the shape but for one dim, in which it has a single element?"""
+    sizes = [(n, m) for n, m in zip(shape, other, strict=False) if n != m]
+    return len(shape) == len(other) and len(sizes) == 1 and sizes[0][1] == 1
+
+
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False,
                       eps: float = 1e-6, reduction: str = "mean") -> Tensor:  # fmt: skip
     """-log of the normal density of target at mean input and variance var (at least eps)."""
@@ -158,7 +164,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         if var.shape != input.shape:
             if input.dim() and input.shape[:-1] == var.shape:
                 var = var.unsqueeze(-1)
-            elif not (input.shape[:-1] == var.shape[:-1] and var.dim() and var.shape[-1] == 1):
+            elif not _differs_in_one_dim(input.shape, var.shape):
                 raise ValueError(
                     f"gaussian_nll_loss: var of shape {list(var.shape)} does not fit the input of "
                     f"shape {list(input.shape)}"

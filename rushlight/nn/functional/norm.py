@@ -37,6 +37,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
     When training, by the batch's own mean and variance, which move the running ones; else by these.
     """
+    if input.dim() == 1 and input.numel() == 0:
+        return input.clone()  # there is nothing to normalise
     if training and input.dim() >= 2:
         _check_count("batch_norm", input.shape[0] * _points(input), "value per channel", input)
     return _C.batch_norm(
@@ -89,5 +91,8 @@ def local_response_norm(
         return input
     square = (input * input).movedim(1, -1)
     square = pad(square, (size // 2, (size - 1) // 2))
-    mean = square.unfold(-1, size, 1).mean(-1).movedim(-1, 1)
+    windows = square.unfold(-1, size, 1)
+    exact = not windows.is_floating_point() and not windows.is_complex()
+    mean = windows.sum(-1).div(size, rounding_mode="trunc") if exact else windows.mean(-1)
+    mean = mean.movedim(-1, 1)
     return input / (mean * alpha + k) ** beta

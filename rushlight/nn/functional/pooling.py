@@ -123,6 +123,8 @@ def _output_size(input, output_size, dims):
     if isinstance(output_size, int):
         return (output_size,) * dims
     output_size = tuple(output_size)
+    if not output_size:
+        raise RuntimeError(f"adaptive pooling: output_size must have {dims} sizes, got none")
     if len(output_size) != dims:
         return output_size  # the op says what is wrong
     sizes = input.shape[-dims:]
@@ -237,8 +239,9 @@ def _fractional(dims):
             _random_samples = _C.rand(
                 (*batch.shape[:2], dims), dtype=input.dtype, device=input.device
             )
+        samples = _random_samples[: batch.shape[0]]  # there may be more than images
         values, indices = _C._fractional_max_pool(
-            batch, _tuple(kernel_size, dims), _tuple(output_size, dims), _random_samples
+            batch, _tuple(kernel_size, dims), _tuple(output_size, dims), samples
         )
         return (values, indices) if batch is input else (values.squeeze(0), indices.squeeze(0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from rushlight import _C
@@ -30,7 +31,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: Any) -> Tensor:
             f"factor, {r * r}; the input has shape {list(input.shape)}"
         )
     out = channels // (r * r)
-    parts = input.reshape(-1, out, r, r, height, width).permute(0, 1, 4, 2, 5, 3)
+    parts = input.reshape(prod(lead), out, r, r, height, width).permute(0, 1, 4, 2, 5, 3)
     return parts.reshape(*lead, out, height * r, width * r)
 
 
@@ -43,7 +44,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: Any) -> Tensor:
         raise _C.ShapeError(
             f"pixel_unshuffle: height {height} and width {width} must be divisible by {r}"
         )
-    parts = input.reshape(-1, channels, height // r, r, width // r, r).permute(0, 1, 3, 5, 2, 4)
+    shape = (prod(lead), channels, height // r, r, width // r, r)
+    parts = input.reshape(shape).permute(0, 1, 3, 5, 2, 4)
     return parts.reshape(*lead, channels * r * r, height // r, width // r)
 
 

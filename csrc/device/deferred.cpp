@@ -310,7 +310,7 @@ class SeenPass {
     std::string name = group.steps.size() > 1 ? "fused(" : "deferred(";
     for (const uint16_t s : group.steps) {
       if (name.back() != '(') name += ", ";
-      name += name_of(waiting[s].kind, waiting[s].fn);
+      name += name_of(waiting[s]);
     }
     number_ = listener_->begin(name + ")");
   }

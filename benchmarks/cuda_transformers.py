@@ -33,8 +33,16 @@ ATTENTION = """
 q, k, v, g = (rand({batch}, {heads}, {length}, {size}) for _ in range(4))
 for t in (q, k, v):
     t.requires_grad_()
+length, extras = {length}, "{extras}"
+mask, dropout = None, 0.1 if "dropout" in extras else 0.0
+if "padding" in extras:
+    ends = lib.randint(length // 2, length, ({batch}, 1), device="cuda")
+    mask = (lib.arange(length, device="cuda")[None] < ends)[:, None, None]
+    mask = mask.expand({batch}, 1, length, length)
+if "added" in extras:
+    mask = rand({batch}, 1, length, length)
 def attend():
-    return F.scaled_dot_product_attention(q, k, v, is_causal={causal})
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal={causal})
 def forward():
     with lib.no_grad():
         attend()
@@ -69,6 +77,10 @@ SIZES = [
     (64, 12, 197, 64, False),
     (8, 12, 256, 64, True),
 ]
+
+# With dropout and masks, which PyTorch's cuDNN and flash kernels know in part.
+EXTRAS = ["dropout", "padding mask", "added mask", "padding mask and dropout"]
+EXTRA_SIZES = [(16, 12, 1024, 64), (8, 12, 512, 64), (16, 12, 512, 64)]
 
 LOSS = """
 x = rand(16384, 50304).requires_grad_()
@@ -149,7 +161,7 @@ LIST_ROWS = [
 def attention_cases():
     for batch, heads, length, size, causal in SIZES:
         setup = COMMON + ATTENTION.format(
-            batch=batch, heads=heads, length=length, size=size, causal=causal
+            batch=batch, heads=heads, length=length, size=size, causal=causal, extras=""
         )
         name = f"{'causal' if causal else 'full'} attention {batch}x{heads}x{length}x{size}"
         for what in ("forward", "train"):
@@ -160,6 +172,19 @@ def attention_cases():
                 f"with chosen(): queue({what})",
                 1.02,
             )
+
+
+def extra_attention_cases():
+    rows = [(size, extras, False) for size in EXTRA_SIZES for extras in EXTRAS]
+    rows += [(size, "dropout", True) for size in EXTRA_SIZES]
+    for (batch, heads, length, size), extras, causal in rows:
+        setup = COMMON + ATTENTION.format(
+            batch=batch, heads=heads, length=length, size=size, causal=causal, extras=extras
+        )
+        name = f"{'causal' if causal else 'full'} attention {batch}x{heads}x{length}x{size}"
+        for what in ("forward", "train"):
+            timed = f"with chosen(): queue({what})"
+            yield Case(f"{name}, {extras}, {what}, best backend", setup + BEST, timed, 1.02)
 
 
 def other_cases():
@@ -206,7 +231,8 @@ def main() -> int:
 
     if not rl.cuda.is_available():
         sys.exit(f"no GPU: {rl.cuda.why_unavailable()}")
-    cases = [c for c in (*attention_cases(), *other_cases()) if (args.only or "") in c.name]
+    everything = (*attention_cases(), *extra_attention_cases(), *other_cases())
+    cases = [c for c in everything if (args.only or "") in c.name]
     sides = [Side("rushlight")] + ([Side("torch", TORCH_PYTHON)] if TORCH_PYTHON else [])
     rows = []
     for result in compare(cases, sides, rounds=args.rounds):

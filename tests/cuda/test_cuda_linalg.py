@@ -519,5 +519,6 @@ def test_products_by_rows_that_begin_anywhere(dtype, width):
         return [t.detach().cpu().double() for t in (y, a.grad, b.grad)]
 
     for got, want in zip(passes("cuda", None), passes("cuda", rl.float32), strict=True):
-        close = 3 * 2.0 ** (-11 if dtype == rl.float16 else -8)
-        assert ((got - want).abs() <= close * want.abs().clamp(min=1.0)).all()
+        close = 2 * 2.0 ** (-11 if dtype == rl.float16 else -8)
+        excess = (got - want).abs() - close * (want.abs() + 0.05 * want.abs().max())
+        assert excess.max().item() <= 0

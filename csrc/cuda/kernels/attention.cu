@@ -19,9 +19,9 @@ namespace rush {
 
 // Four blocks a processor where registers allow it: a usual batch of heads then runs in one wave.
 template <class T, int D>
-inline constexpr int kForwardBlocks = D > 64           ? 2
-                                      : sizeof(T) == 2 ? 4
-                                                       : 3;
+inline constexpr int kForwardBlocks = D > 64                          ? 2
+                                      : sizeof(T) == 2 && !kWarpgroups ? 4
+                                                                      : 3;
 
 template <class T, int D, int N, bool exact, int extras>
 __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))

@@ -1,7 +1,7 @@
 // odd_rows.cu: rows that begin anywhere, copied to rows that begin at multiples of 16 bytes, and back.
 //
 // Element by element, neighbours by neighbouring threads; a thread's reads do not wait for each
-// other. Blocks: pieces of rows.
+// other. Blocks: pieces of the rows that are written.
 #include "cuda/kernels/element.h"
 #include "cuda/kernels/odd_rows_args.h"
 
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads) copy_odd_rows(OddRowsArgs args) {
 #pragma unroll
   for (int i = 0; i < kOddRowsEach; ++i) {
     const int col = first + i * kThreads;
-    values[i] = col < args.width ? from[col] : W(0);
+    values[i] = row < args.rows && col < args.width ? from[col] : W(0);
   }
 #pragma unroll
   for (int i = 0; i < kOddRowsEach; ++i) {

@@ -85,6 +85,19 @@ RUSH_FN void load_tile(typename Parts<T, exact>::Element* tile, const GlobalRows
                        int first, int thread = threadIdx.x) {
   constexpr int count = Parts<T, exact>::kCount;
   constexpr int chunks = D / kChunk;
+  // The usual case, where a thread's chunks are evenly spaced on both sides.
+  constexpr int pass = Threads / chunks;  // rows
+  if constexpr (sizeof(T) == 2 && pass % 8 == 0 && Rows % pass == 0) {
+    const int row = thread / chunks, chunk = thread % chunks;
+    if (from.aligned && first + Rows <= from.rows && chunk * kChunk < from.width) {
+      auto* to = tile + tile_place<D, Rows>(row, chunk);
+      const T* at = from.data + (first + row) * from.step + chunk * kChunk;
+#pragma unroll
+      for (int r = 0; r < Rows; r += pass, at += pass * from.step)
+        copy_async(to + r * (kWarpgroups ? kTileColumns : D), at);
+      return;
+    }
+  }
 #pragma unroll 1
   for (int i = thread; i < Rows * chunks; i += Threads) {
     const int row = i / chunks, chunk = i % chunks, col = chunk * kChunk;
@@ -131,6 +144,12 @@ RUSH_FN void wait_for_tiles() {
   if constexpr (kWarpgroups) show_to_products();
 }
 
+// A zero in shared memory, which no compiler knows to be one. Written before the first barrier.
+RUSH_FN u32* zero_word() {
+  __shared__ u32 word;
+  return &word;
+}
+
 // ---- factors ----
 
 // A warp's sixteen rows, all columns, as left factors; see Note [Fragments].
@@ -141,6 +160,7 @@ struct RowFragments {
   u32 v[D / 16][kCount][4];
 
   RUSH_FN void load(const GlobalRows<T>& from, int first) {
+    if (kWarpgroups && threadIdx.x == 0) *zero_word() = 0;
     const int lane = threadIdx.x % 32, row = first + lane / 4, col = lane % 4 * 2;
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
@@ -175,11 +195,19 @@ RUSH_FN void multiply_by_rows(float (&c)[N / 8][4], const RowFragments<T, exact,
                               const typename Parts<T, exact>::Element* tile) {
   using E = typename Parts<T, exact>::Element;
   if constexpr (kWarpgroups) {
+    // Copies, made anew by every product: NVRTC 13.0 takes registers that a product reads for free
+    // after it, in loops too, and lets others have them. So the copies must not be a loop's constants.
+    const u32 none = read_again(zero_word());
+    u32 used[D / 16][4];
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) used[k][i] = a.v[k][0][i] | none;
     begin_products();
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
       const E* at = tile + k / 4 * N * kTileColumns + k % 4 * 16;
-      multiply_tile<false>(E(0.0f), c, a.v[k][0], tile_descriptor(at, 16), k > 0);
+      multiply_tile<false>(E(0.0f), c, used[k], tile_descriptor(at, 16), k > 0);
     }
     return finish_products();
   }

@@ -28,6 +28,13 @@ RUSH_FN void finish_products() {
 // What threads have written to shared memory is seen by the products after the next barrier.
 RUSH_FN void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// A word of shared memory, whatever was read there before.
+RUSH_FN u32 read_again(const u32* word) {
+  u32 x;
+  asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(x) : "r"(shared_address(word)) : "memory");
+  return x;
+}
+
 // Where a tile lies: from eight rows to the next eight are 1,024 bytes, from 64 columns to the
 // next 64 `step` bytes.
 RUSH_FN u64 tile_descriptor(const void* at, u32 step) {

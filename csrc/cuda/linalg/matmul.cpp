@@ -210,9 +210,12 @@ struct After {
 void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
               const Scalar& beta, const After& after = {},
               bool tf32 = settings().matmul_tf32.load(std::memory_order_relaxed)) {
-  if (const AlignedRows aligned(a, b, out, beta.equals(0)); aligned.pays()) {
+  if (const AlignedProduct aligned(a, b, out, beta.equals(0)); aligned.pays()) {
     const Tensor to = aligned.result(out);
-    multiply(aligned.factor(a), aligned.factor(b), to, alpha, beta, after, tf32);
+    Tensor bias;
+    if (after.bias) bias = aligned.vector(after.bias, out.sizes()[1], out);
+    multiply(aligned.factor(a), aligned.factor(b), to, alpha, beta,
+             {after.bias ? bias.data() : nullptr, after.relu}, tf32);
     return aligned.copy_back(to, out);
   }
   Columns c;

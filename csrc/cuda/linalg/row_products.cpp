@@ -48,43 +48,54 @@ std::string spell_odd_rows(uint64_t key) {
 }
 const KernelFamily kOddRows{"odd_rows.cu", spell_odd_rows};
 
-// A matrix whose elements lie end to end along one dim: its rows, wherever they are, and their step.
+int64_t rounded(int64_t n) { return (n + kUnit - 1) / kUnit * kUnit; }
+
+// A matrix whose elements lie end to end along one dim: its rows, wherever they are.
 struct Rows {
-  int64_t count, width, step;
-  bool transposed;
-  bool found = false;
-  explicit Rows(const Tensor& t) {
-    const int64_t rows = t.sizes()[0], cols = t.sizes()[1];
-    for (const bool across : {false, true}) {
-      const size_t inner = across ? 0 : 1;
+  const void* data;
+  int64_t count = 0, width = 0, step = 0;
+  bool transposed = false, found = false;
+  explicit Rows(const Tensor& t) : data(t.data()) {
+    for (const size_t inner : {size_t(1), size_t(0)}) {
       if (found || t.strides()[inner] != 1) continue;
-      count = across ? cols : rows;
-      width = across ? rows : cols;
+      count = t.sizes()[1 - inner];
+      width = t.sizes()[inner];
       step = t.strides()[1 - inner];
-      transposed = across;
+      transposed = inner == 0;
       found = step >= width;
     }
   }
-  int64_t aligned_step() const { return (width + kUnit - 1) / kUnit * kUnit; }
+  Rows(const void* at, int64_t length)
+      : data(at), count(1), width(length), step(length), found(true) {}
+
+  // Bytes past a multiple of 16 at which rows begin.
+  uintptr_t off() const {
+    return (reinterpret_cast<uintptr_t>(data) | uintptr_t(count > 1 ? step * 2 : 0)) % 16;
+  }
+  bool is_odd() const { return off() || width % kUnit || count % kUnit; }
+  // Whether a launch has enough blocks for it.
+  bool fits() const {
+    return width < int64_t(1) << 30 &&
+           rounded(count) * (rounded(width) / kThreads + 1) < int64_t(1) << 31;
+  }
 };
 
-bool is_odd(const Tensor& t) {
-  const Rows rows(t);
-  return rows.found && rows.count > 1 && bytes_off(t, rows.step) != 0;
-}
-
-void copy_rows(const void* from, int64_t from_step, void* to, int64_t to_step, const Rows& rows,
-               int64_t written, int device) {
-  OddRowsArgs args{from, to, from_step, to_step, rows.count, i32(rows.width), i32(written)};
-  const uintptr_t odd = reinterpret_cast<uintptr_t>(from) / 2 | reinterpret_cast<uintptr_t>(to) / 2 |
-                        uintptr_t(from_step | to_step | rows.width | written);
+// `count` rows of `width` are written, those of `from` among them; zeros elsewhere.
+void copy_rows(const Rows& from, void* to, int64_t to_step, int64_t count, int64_t width,
+               int device) {
+  const int64_t read = std::min(from.width, width);
+  OddRowsArgs args{from.data, to, from.step, to_step, std::min(from.count, count), i32(read),
+                   i32(width)};
+  const uintptr_t odd = reinterpret_cast<uintptr_t>(from.data) / 2 |
+                        reinterpret_cast<uintptr_t>(to) / 2 |
+                        uintptr_t(from.step | to_step | read | width);
   uint64_t bytes = 2;
   if (odd % 2 == 0) {  // two at a time
     bytes = 4;
     args.from_step /= 2, args.to_step /= 2, args.width /= 2, args.written /= 2;
   }
   constexpr int64_t piece = kThreads * kOddRowsEach;
-  const int64_t blocks = rows.count * ((args.written + piece - 1) / piece);
+  const int64_t blocks = count * ((args.written + piece - 1) / piece);
   launch(kOddRows, bytes, device, {unsigned(blocks)}, {kThreads}, args);
 }
 
@@ -111,47 +122,50 @@ bool multiply_few_rows(const Tensor& a, const Tensor& b, const Tensor& out, cons
   return true;
 }
 
-AlignedRows::AlignedRows(const Tensor& a, const Tensor& b, const Tensor& out, bool fresh) {
+AlignedProduct::AlignedProduct(const Tensor& a, const Tensor& b, const Tensor& out, bool fresh) {
   if (out.dim() != 2 || !is_reduced_float(out.dtype()) || a.dtype() != out.dtype()) return;
   double moved = 0, saved = 0;
   const double work = 2.0 * double(out.numel()) * double(a.sizes()[1]);
   for (const Tensor* t : {&a, &b, &out}) {
-    if (!is_odd(*t)) continue;
     const Rows rows(*t);
-    // As many blocks as a launch takes.
-    if ((t == &out && !fresh) || rows.width >= int64_t(1) << 30 ||
-        rows.count * (rows.width / kThreads + 1) >= int64_t(1) << 31)
-      return;
+    if (!rows.found || !rows.fits()) return;
+    if (!rows.is_odd()) continue;
+    if (t == &out && !fresh) return;
     moved += 2.0 * double(t->nbytes());
-    saved = std::max(saved, work * lost(bytes_off(*t, rows.step)));
+    if (rows.off()) saved = std::max(saved, work * lost(rows.off()));
   }
   constexpr double kBytesPerSecond = 3e12, kLaunch = 1e-5;
   pays_ = moved > 0 && saved > 1.5 * (moved / kBytesPerSecond + kLaunch);
 }
 
-Tensor AlignedRows::result(const Tensor& t) const {
-  if (!is_odd(t)) return t;
+Tensor AlignedProduct::result(const Tensor& t) const {
   const Rows rows(t);
-  const int64_t step = rows.aligned_step();
-  const Tensor room = make_tensor(Dims{rows.count, step}, t.dtype(), t.device());
-  return make_tensor(room.storage(), t.sizes(), rows.transposed ? Dims{1, step} : Dims{step, 1},
-                     room.offset(), t.dtype());
+  if (!rows.is_odd()) return t;
+  const int64_t step = rounded(rows.width), count = rounded(rows.count);
+  const Tensor room = make_tensor(Dims{count, step}, t.dtype(), t.device());
+  if (!rows.transposed) return room;
+  return make_tensor(room.storage(), Dims{step, count}, Dims{1, step}, room.offset(), t.dtype());
 }
 
-Tensor AlignedRows::factor(const Tensor& t) const {
+Tensor AlignedProduct::factor(const Tensor& t) const {
   Tensor out = result(t);
   if (out.is_same(t)) return out;
   const Rows rows(t);
-  const int64_t step = rows.aligned_step();
-  copy_rows(t.data(), rows.step, out.data(), step, rows, step, t.device().index);
+  const int64_t step = rounded(rows.width);
+  copy_rows(rows, out.data(), step, rounded(rows.count), step, t.device().index);
   return out;
 }
 
-void AlignedRows::copy_back(const Tensor& t, const Tensor& out) const {
-  if (t.is_same(out)) return;
-  const Rows rows(out);
-  copy_rows(t.data(), rows.aligned_step(), out.data(), rows.step, rows, rows.width,
-            out.device().index);
+void AlignedProduct::copy_back(const Tensor& from, const Tensor& t) const {
+  if (from.is_same(t)) return;
+  const Rows rows(t);
+  copy_rows(Rows(from), t.data(), rows.step, rows.count, rows.width, t.device().index);
+}
+
+Tensor AlignedProduct::vector(const void* data, int64_t count, const Tensor& t) const {
+  const Tensor out = make_tensor(Dims{rounded(count)}, t.dtype(), t.device());
+  copy_rows(Rows(data, count), out.data(), count, 1, rounded(count), t.device().index);
+  return out;
 }
 
 }  // namespace rush::cuda

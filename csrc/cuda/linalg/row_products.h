@@ -14,16 +14,20 @@ MatmulArgs matmul_arguments(const Tensor& a, const Tensor& b, const Tensor& out)
 // reading b takes. False: it is something else, and nothing was done.
 bool multiply_few_rows(const Tensor& a, const Tensor& b, const Tensor& out, const void* bias);
 
-// A product of matrices by way of copies whose rows begin at multiples of 16 bytes, where those cost
-// less than they save: tensor cores read others several times as slowly.
-class AlignedRows {
+// A product of matrices by way of copies whose sizes are multiples of eight, filled up with zeros,
+// where those cost less than they save: tensor cores are several times as slow where a row does not
+// begin at a multiple of 16 bytes.
+class AlignedProduct {
  public:
   // `fresh`: what out holds does not count.
-  AlignedRows(const Tensor& a, const Tensor& b, const Tensor& out, bool fresh);
+  AlignedProduct(const Tensor& a, const Tensor& b, const Tensor& out, bool fresh);
   bool pays() const { return pays_; }
+  // Each of these is t itself where that will do.
   Tensor factor(const Tensor& t) const;
-  Tensor result(const Tensor& t) const;              // to be computed, then
-  void copy_back(const Tensor& t, const Tensor& out) const;  // unless it is the same
+  Tensor result(const Tensor& t) const;                      // yet to be computed
+  void copy_back(const Tensor& from, const Tensor& t) const;  // from such a result
+  // `count` numbers of t's type and device.
+  Tensor vector(const void* data, int64_t count, const Tensor& t) const;
 
  private:
   bool pays_ = false;

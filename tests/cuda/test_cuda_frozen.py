@@ -10,7 +10,8 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "compiler")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "compiler"))
 from frozen_calls import bits, by_graphs, frozen, recordings, replays
 from ops import rows
 from ops.sample import Inputs, collected, main_dtype, result_dtypes, run
@@ -225,7 +226,9 @@ def check_call(row, args, kwargs):
         with pytest.raises(type(refused)):
             told(g)
         return
-    same = all(rl.equal(a[3].nan_to_num(), b[3].nan_to_num()) for a, b in zip(want, again, strict=True))
+    same = all(
+        rl.equal(a[3].nan_to_num(), b[3].nan_to_num()) for a, b in zip(want, again, strict=True)
+    )
     for _ in range(7):
         got = told(g)
         assert [t[:3] for t in got] == [t[:3] for t in want]

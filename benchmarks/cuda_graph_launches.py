@@ -1,9 +1,9 @@
-"""What a launch costs: single kernels and graphs of them, on the default stream and on one of our own.
+"""What a launch costs: single kernels and graphs of them, on the default stream and another one.
 
     python benchmarks/cuda_graph_launches.py
 
-Dependent additions to 4,096 floats, 2,048 of them; microseconds per kernel by the wall's clock, and of
-the host alone. "between" runs a graph and a single kernel by turns.
+Dependent additions to 4,096 floats, 2,048 of them; microseconds per kernel by the wall's clock, and
+of the host alone. "between" runs a graph and a single kernel by turns.
 """
 
 import statistics
@@ -49,7 +49,8 @@ def main() -> int:
     for name, stream in streams.items():
         with rl.cuda.stream(stream):
             single()
-            print(name, "single: %.2f wall, %.2f host" % timed(single), flush=True)
+            wall, host = timed(single)
+            print(f"{name} single: {wall:.2f} wall, {host:.2f} host", flush=True)
     for size in (1, 4, 16, 64, 256):
         graph = rl.cuda.CUDAGraph()
         start = time.perf_counter()
@@ -63,7 +64,8 @@ def main() -> int:
                     run = lambda: graphs(graph, size, between)  # noqa: B023, E731
                     run()
                     what = f"graph of {size}{', between' * between}"
-                    print(name, what + ": %.2f wall, %.2f host" % timed(run), flush=True)
+                    wall, host = timed(run)
+                    print(f"{name} {what}: {wall:.2f} wall, {host:.2f} host", flush=True)
         print(f"graph of {size}: captured in {made:.0f} us", flush=True)
     return 0
 

@@ -2,8 +2,8 @@
 
     TORCH_PYTHON=path/to/python python benchmarks/frozen_models.py [--only MobileNet]
 
-ResNet-50 and MobileNetV2 at batch 8 (Table 1's models): a frozen step against eager, against a graph
-captured by hand, and against PyTorch's eager mode. A Llama of 1.1 B parameters decodes one token
+ResNet-50 and MobileNetV2 at batch 8 (Table 1's models): a frozen step against eager, a graph
+captured by hand, and PyTorch's eager mode. A Llama of 1.1 B parameters decodes one token
 after the other with a cache that stays in place. "first" is the time until the first replay has
 returned, less that of as many eager calls: what freezing adds.
 """

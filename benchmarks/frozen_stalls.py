@@ -1,9 +1,9 @@
-"""mode="frozen" where things change: a learning rate at every step, 50 lengths, lengths that never repeat.
+"""mode="frozen" where things change: rates at every step, 50 lengths, lengths that never repeat.
 
     python benchmarks/frozen_stalls.py [--device cuda]
 
-A GPT of two layers takes 400 training steps, frozen and eager by turns of 100. Printed: the median step,
-the longest one after the first five of its kind, and what became of the calls.
+A GPT of two layers takes 400 training steps, frozen and eager by turns of 100. Printed: the median
+step, the longest of the last 200, and what became of the calls.
 """
 
 import argparse

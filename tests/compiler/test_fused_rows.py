@@ -51,7 +51,7 @@ IMAGES = [
     lambda x, p: F.group_norm(x, 2),
     lambda x, p: F.batch_norm(x, None, None, p.channel, p.other_channel, training=True),
     lambda x, p: F.batch_norm(x, *p.moments, p.channel, p.other_channel, training=True),
-    lambda x, p: F.batch_norm(x, *p.moments, p.channel, p.other_channel),
+    lambda x, p: F.batch_norm(x, *(m + 0 for m in p.moments), p.channel, p.other_channel),
 ]
 
 

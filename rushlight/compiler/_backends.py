@@ -151,6 +151,7 @@ def _captured(function, packing, tensors, parts):
     """(GraphModule, what gives the tensors before the inputs, Packing of the outputs)."""
     from rushlight.export._graph import graph_module_of, program_of
     from rushlight.export._inputs import Packing
+    from rushlight.jit._calls import noted
     from rushlight.jit._program import Code
     from rushlight.jit._trace import _state_of, _Undone
     from rushlight.nn import ModuleList
@@ -162,16 +163,18 @@ def _captured(function, packing, tensors, parts):
     given = [_C._jit_add_input(tracer, f"arg{i}_1", t) for i, t in enumerate(tensors)]
     copies = [t.detach().clone() for t in tensors]
     args, kwargs = packing.pack(given)
-    with _Undone(buffers):
+    with _Undone(buffers), noted() as calls:
         _C._jit_watch(tracer, True)
         try:
             result = function(*args, **kwargs)
         finally:
             _C._jit_watch(tracer, False)
             _restore(tensors, copies)
-    noted = _C._jit_warnings(tracer)
-    if noted:
-        text, file, line = noted[0]
+    if calls:
+        raise _Unseen("it calls a scripted function or module, whose branches a graph would lose")
+    warned = _C._jit_warnings(tracer)
+    if warned:
+        text, file, line = warned[0]
         raise _Unseen(f"{text.removeprefix('trace: ').partition(';')[0]} (at {file}:{line})")
     try:
         output = Packing(result, "the result")

@@ -21,6 +21,14 @@ def sym_size(x: Tensor, dim: int) -> int:
     return x.size(dim)
 
 
+def scripted_call(*args: Any) -> Any:
+    """Stands for a call of a scripted function, which graphs cannot show."""
+    raise NotImplementedError(
+        "graph_module: this program calls scripted functions, which graphs only name; "
+        "ExportedProgram.code shows them, and module() runs them"
+    )
+
+
 def program_of(code: Code) -> dict[str, Any]:
     """program.json."""
     return json.loads(_C._jit_as_functions(code.capsule))
@@ -116,7 +124,10 @@ class _Builder:
             elif "make" in s:
                 self.nodes[s["to"]] = tuple(self._operand(o) for o in s["make"])
             elif "call" in s:
-                self._call(s)
+                args = tuple(self._operand(o) for o in s["args"])
+                self.nodes[s["to"]] = self.graph.call_function(scripted_call, args)
+            elif "move" in s or "cast" in s:
+                self.nodes[s["to"]] = self._operand(s.get("move", s.get("cast")))
             elif "return" in s:
                 self._return(s)
 
@@ -154,16 +165,11 @@ class _Builder:
                 self.nodes[to] = self.graph.call_function(operator.getitem, (node, k))
 
     def _builtin(self, s):
-        known = {"size": sym_size, "get": operator.getitem, **BUILTINS}
+        known = {"size": sym_size, **BUILTINS}
+        known.update(dict.fromkeys(("get", "item", "get_key"), operator.getitem))
         if s["do"] in known:  # what else there is belongs to the program's checks
             args = tuple(self._operand(o) for o in s["args"])
             self.nodes[s["to"]] = self.graph.call_function(known[s["do"]], args)
-
-    def _call(self, s):
-        raise NotImplementedError(
-            "graph_module: this program calls scripted functions, which fx graphs cannot show; "
-            "ExportedProgram.code does"
-        )
 
     def _return(self, s):
         found = self._operand(s["return"])

@@ -24,6 +24,7 @@ from rushlight.export._roots import Root, Roots
 from rushlight.export._symbols import Book, is_float, watched
 from rushlight.export._unify import Mismatch, Numbers, Writer
 from rushlight.export.dynamic_shapes import MOST
+from rushlight.jit._calls import joined, noted
 from rushlight.jit._program import Code
 from rushlight.jit._trace import TracerWarning, _asks_for_mode, _difference, _state_of, _Undone
 
@@ -43,7 +44,7 @@ class Trace:
             for row, tensor in zip(job.roots.inputs, tensors, strict=True)
         ]
         args, kwargs = job.packing.pack(given)
-        with watched(self.book):
+        with watched(self.book), noted() as calls:
             _C._jit_watch(tracer, True)
             try:
                 output = job.module(*args, **kwargs)
@@ -64,10 +65,10 @@ class Trace:
         self.output = Packing(output, "the output")
         self.output.fixed = [_plain(x) for x in self.output.fixed]
         capsule = _C._jit_finish(tracer, "forward", tuple(leaves))
-        self.code = Code(capsule)
+        self.code = joined(Code(capsule), calls, job.rows, job.module)
         self.sizes = _C._jit_value_sizes(tracer)
         self.lines = _C._jit_lines(tracer)
-        self.program = json.loads(_C._jit_as_functions(capsule))
+        self.program = json.loads(_C._jit_as_functions(self.code.capsule))
         self.function = next(f for f in self.program["functions"] if f["method"])
 
     def line(self, op: int) -> str:
@@ -341,7 +342,9 @@ class Exporting:
                 raise self._refused(values, error) from error
             undone.now()
             state = [row[1] for row in self.rows]
-            found = code.run("forward", state, [t.detach().clone() for t in tensors], {})
+            attributes = _C._jit_attributes(code.capsule) if code.attributes else None
+            copies = [t.detach().clone() for t in tensors]
+            found = code.run("forward", state, copies, {}, attributes)
             right_leaves = _flat(expected)
             pairs = zip(
                 [right_leaves[i] for i in self.base.output.tensors], _flat(found), strict=True

@@ -131,13 +131,21 @@ def statements_of(body: list[Any]) -> Any:
 def value_locals(function: dict[str, Any]) -> list[int | None]:
     """Of each value of the trace: its local."""
     found: list[int | None] = list(range(len(function["inputs"])))
+    lists: set[int] = set()
     for s in statements_of(function["body"]):
-        if "op" in s:
-            types = function["locals"]
-            found += [to for to in s["to"] if to is not None and types[to] != "List[Tensor]"]
-        elif s.get("do") == "get":
-            found.append(s["to"])
+        found += new_values(s, function["locals"], lists)
     return found
+
+
+def new_values(s: dict[str, Any], types: list[str], lists: set[int]) -> list[int]:
+    """The locals of the trace's values that a statement makes; lists: those of operators so far."""
+    if "op" in s:
+        made = [to for to in s["to"] if to is not None]
+        lists.update(to for to in made if types[to] == "List[Tensor]")
+        return [to for to in made if types[to] != "List[Tensor]"]
+    if s.get("do") == "get" and s["args"][0] in lists:
+        return [s["to"]]
+    return [s["to"]] if "move" in s else []  # what a scripted call gave
 
 
 class Writer:
@@ -202,7 +210,7 @@ class Writer:
     def write(self, after: Any) -> list[Any]:
         """The statements; after(number of values so far) is called when there are new values."""
         self.ops = 0
-        self._seen = len(self.base["inputs"])
+        self._seen, self._lists = len(self.base["inputs"]), set()
         self._after = after
         self._walk(
             [t.function["body"] for t in self.traces],
@@ -230,18 +238,13 @@ class Writer:
             except Mismatch as why:
                 other = next((i for i, r in enumerate(rows) if r != rows[0]), 0)
                 raise Mismatch(self.ops, other, why.number) from None
-            self.ops += "op" in rows[0]
+            self.ops += "op" in rows[0] or "call" in rows[0]
             if write:
                 self.out.append(statement)
                 self._note(statement)
 
     def _note(self, statement):
-        new = 0
-        if "op" in statement:
-            types = self.base["locals"]
-            new = sum(to is not None and types[to] != "List[Tensor]" for to in statement["to"])
-        elif statement.get("do") == "get":
-            new = 1
+        new = len(new_values(statement, self.base["locals"], self._lists))
         if new:
             fresh = range(self._seen, self._seen + new)
             self._seen += new

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from rushlight._C import Tensor
 from rushlight.export._graph import graph_module_of, mutated_state, program_of
@@ -22,6 +22,9 @@ from rushlight.export.graph_signature import (
 from rushlight.jit._program import Code
 from rushlight.jit._scripted import RecursiveScriptModule
 from rushlight.nn import Parameter
+
+if TYPE_CHECKING:
+    from rushlight.fx import Graph, GraphModule
 
 __all__ = ["ExportedProgram", "ValueRanges"]
 
@@ -138,7 +141,7 @@ class ExportedProgram:
         )
 
     @property
-    def graph_module(self) -> Any:
+    def graph_module(self) -> GraphModule:
         """The program as an fx GraphModule: parameters, buffers, constants and inputs come in as
         placeholders, the outputs go out as a tuple. It is a view; module() runs the program."""
         if "graph_module" not in self._views:
@@ -146,7 +149,7 @@ class ExportedProgram:
         return self._views["graph_module"]
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> Graph:
         """The graph of graph_module."""
         return self.graph_module.graph
 

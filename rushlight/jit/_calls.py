@@ -16,7 +16,7 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 
-__all__ = ["Call", "call_traced", "joined", "noted"]
+__all__ = ["Call", "call_traced", "flattened", "joined", "noted"]
 
 _OP = "_list_clone"  # kCallOp of csrc/jit/tracer.h
 _here = threading.local()
@@ -46,6 +46,17 @@ class noted:
         _here.calls = self.before
 
 
+class flattened:
+    """A with block in which traces take scripted calls apart, as the operators that ran."""
+
+    def __enter__(self) -> None:
+        self.before = getattr(_here, "flat", False)
+        _here.flat = True
+
+    def __exit__(self, *error: object) -> None:
+        _here.flat = self.before
+
+
 def _tensors(value):
     if isinstance(value, Tensor):
         yield value
@@ -68,7 +79,7 @@ def _numbers(value):
 
 def call_traced(code: Any, method: str, state: Any, inputs: Any, attributes: Any, run: Any) -> Any:
     """Runs a program while its caller is traced."""
-    calls = getattr(_here, "calls", None)
+    calls = None if getattr(_here, "flat", False) else getattr(_here, "calls", None)
     if calls is None or not _C._jit_call(0, list(_tensors(inputs))):
         return run()
     kept = list(state)

@@ -208,13 +208,15 @@ class _Export:
 
     def _trace(self, tensors: list[Tensor]) -> Any:
         from rushlight.jit import trace
+        from rushlight.jit._calls import flattened
 
         if isinstance(self.model, Module):
             self.callable.train(self.model.training)
             for module in self.model.modules():
                 module.training = module.training
         with no_grad():
-            return trace(self.callable, tuple(tensors), check_trace=False, strict=False)
+            with flattened():
+                return trace(self.callable, tuple(tensors), check_trace=False, strict=False)
 
     def run(
         self, input_names: Any, output_names: Any, dynamic_axes: Any, dynamic_shapes: Any

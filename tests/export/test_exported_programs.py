@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import io
 import threading
-from typing import NamedTuple
+from typing import List, NamedTuple  # noqa: UP035
 
 import pytest
 
@@ -366,3 +366,32 @@ def test_other_threads_see_plain_sizes_meanwhile():
     thread.join()
     assert seen == [int] and type(rl.ones(3).shape[0]) is int
     assert "property" not in repr(rl.Tensor.__dict__["shape"])
+
+
+# ruff: noqa: UP006
+@rl.jit.script
+def halved(x, xs: List[rl.Tensor]):
+    while bool(x.sum() > 1):
+        x = x / 2
+    return [x, xs[0]], x[:1]
+
+
+class Calling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        found, first = halved(self.fc(x).abs(), [x])
+        n = found[0].shape[0]
+        return (found[0] * found[1]).view(n * 3) + first.sum() + n
+
+
+def test_scripted_parts_keep_their_loops(tmp_path):
+    net, x = Calling(), rl.rand(4, 3)
+    ep = export(net, (x,), dynamic_shapes=({0: Dim("b")},))
+    assert "halved" in ep.code and len(ep.graph_signature.user_outputs) == 1
+    save(ep, tmp_path / "net.rush")
+    for scale, rows in ((0.01, 2), (1.0, 5), (50.0, 7)):
+        both(net, ep, scale * rl.rand(rows, 3))
+        both(net, load(tmp_path / "net.rush"), scale * rl.rand(rows, 3))

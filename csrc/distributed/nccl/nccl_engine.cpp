@@ -48,10 +48,11 @@ class Queued final : public QueuedTransfer {
 };
 
 // Messages from one rank to another, in order. They have a communicator and a stream of their own,
-// so that two ranks may both send before they receive.
+// so that two ranks may both send before they receive. Both directions are connected before the
+// first message: connecting may wait for kernels, and these for messages that are still to come.
 struct Lane {
   Mutex mutex{LockRank::Work};
-  std::shared_ptr<Communicator> comm;
+  std::shared_ptr<Communicator> comm, back;
   uint64_t given = 0, served = 0;
 };
 
@@ -66,7 +67,8 @@ class Message final : public QueuedTransfer {
   bool is_queued() override {
     const std::lock_guard lock(lane_->mutex);
     if (queued_) return true;
-    if (lane_->served != ticket_ || !lane_->comm->is_connected()) return false;
+    if (lane_->served != ticket_ || !lane_->comm->is_connected() || !lane_->back->is_connected())
+      return false;
     cuda::Stream* stream = lane_->comm->stream;
     cuda::bind(stream->device);
     ready_.make_wait(stream);
@@ -188,12 +190,18 @@ class NcclEngine final : public DeviceEngine {
     const std::lock_guard lock(mutex_);
     if (ended_) throw BackendError("the process group ended");
     std::shared_ptr<Lane>& found = lanes_[{from, to}];
-    if (!found) {
-      found = std::make_shared<Lane>();
-      found->comm = std::make_shared<Communicator>(store_, concat("nccl/from/", from, "/to/", to),
-                                                   sends ? 0 : 1, 2, op.device, timeout_);
-    }
+    if (found) return found;
+    found = std::make_shared<Lane>();
+    const auto back = std::make_shared<Lane>();
+    lanes_[{to, from}] = back;
+    found->comm = back->back = connected(from, to, op.device);
+    found->back = back->comm = connected(to, from, op.device);
     return found;
+  }
+
+  std::shared_ptr<Communicator> connected(int from, int to, int device) {
+    return std::make_shared<Communicator>(store_, concat("nccl/from/", from, "/to/", to),
+                                          rank_ == from ? 0 : 1, 2, device, timeout_);
   }
 
   std::vector<std::shared_ptr<Communicator>> all(bool end) {

@@ -1,5 +1,7 @@
 """Tensor parallelism and fully_shard: models whose weights are cut equal those in one process."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -203,14 +205,14 @@ def test_fully_shard_trains_as_one_process(size, drops):
 
 
 def test_fully_shard_gathers_ahead():
-    """The same steps with as many collectives, which begin earlier; parameters that an optimiser has
-    changed since are gathered again."""
+    """The same steps with as many collectives, which begin earlier; parameters that were changed
+    since are gathered again."""
 
     def program(ahead):
         model = sharded()
         layers = list(model.layers)
         if ahead:
-            for one, other in zip(layers, layers[1:], strict=False):
+            for one, other in itertools.pairwise(layers):
                 one.set_modules_to_forward_prefetch([other])
                 other.set_modules_to_backward_prefetch([one])
         result = train(model)

@@ -78,9 +78,9 @@ class Message final : public QueuedTransfer {
       check_nccl(l.Send(op_.sent.data(), size_t(op_.sent.nbytes()), kInt8, 1, comm, stream->handle),
                  "send", comm);
     else
-      check_nccl(
-          l.Recv(op_.received.data(), size_t(op_.received.nbytes()), kInt8, 0, comm, stream->handle),
-          "recv", comm);
+      check_nccl(l.Recv(op_.received.data(), size_t(op_.received.nbytes()), kInt8, 0, comm,
+                        stream->handle),
+                 "recv", comm);
     {
       const InStream in(stream);
       complete(op_, size_);
@@ -151,11 +151,11 @@ class NcclEngine final : public DeviceEngine {
     in_group("batch_isend_irecv", handle, [&] {
       Result worst = kOk;
       for (Operation* op : ops) {
-        const Result result =
-            op->kind == Collective::Send
-                ? l.Send(op->sent.data(), size_t(op->sent.nbytes()), kInt8, op->root, handle, stream)
-                : l.Recv(op->received.data(), size_t(op->received.nbytes()), kInt8, op->root,
-                         handle, stream);
+        const Result result = op->kind == Collective::Send
+                                  ? l.Send(op->sent.data(), size_t(op->sent.nbytes()), kInt8,
+                                           op->root, handle, stream)
+                                  : l.Recv(op->received.data(), size_t(op->received.nbytes()),
+                                           kInt8, op->root, handle, stream);
         if (result != kOk) worst = result;
       }
       return worst;
@@ -179,8 +179,9 @@ class NcclEngine final : public DeviceEngine {
     if (!main_)
       main_ = std::make_shared<Communicator>(store_, "nccl/all", rank_, size_, device, timeout_);
     check(main_->device == device, ErrorKind::Device, "process group",
-          "a rank works with one GPU per group, which is cuda:", main_->device, ", got cuda:",
-          device, "; choose it before (cuda.set_device, or device_id of init_process_group)");
+          "a rank works with one GPU per group, which is cuda:", main_->device,
+          ", got cuda:", device,
+          "; choose it before (cuda.set_device, or device_id of init_process_group)");
     return main_;
   }
 
@@ -249,8 +250,8 @@ class NcclEngine final : public DeviceEngine {
     const RedOp reduction = op.adds() ? reduction_of(op.engine_reduce) : kSum;
     switch (op.kind) {
       case Collective::Barrier:
-        return check_nccl(
-            l.AllReduce(scratch_.data(), scratch_.data(), 1, kFloat32, kMax, comm, s), what, comm);
+        return check_nccl(l.AllReduce(scratch_.data(), scratch_.data(), 1, kFloat32, kMax, comm, s),
+                          what, comm);
       case Collective::Broadcast:
         return check_nccl(
             l.Broadcast(out.data(), out.data(), size_t(out.nbytes()), kInt8, op.root, comm, s),
@@ -298,7 +299,8 @@ class NcclEngine final : public DeviceEngine {
         in += sent;
         out += received;
       } else if (op.at_root()) {
-        const int64_t each = op.kind == Collective::Gather ? op.sent.nbytes() : op.received.nbytes();
+        const int64_t each =
+            op.kind == Collective::Gather ? op.sent.nbytes() : op.received.nbytes();
         if (op.kind == Collective::Gather)
           receive(r, r * each, each);
         else

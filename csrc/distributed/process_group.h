@@ -85,9 +85,9 @@ class RUSH_API ProcessGroup {
   Milliseconds timeout_;
   const int process_;  // a forked child has neither the threads nor the engine
   Recorder recorder_;
-  std::unique_ptr<Judge> judge_;  // null: one rank
+  std::unique_ptr<Judge> judge_;            // null: one rank
   Mutex queueing_{LockRank::ProcessGroup};  // held while something is queued on a GPU
-  Mutex mutex_{LockRank::ProcessGroup};  // guards what follows
+  Mutex mutex_{LockRank::ProcessGroup};     // guards what follows
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<Work>> queue_;
   bool busy_ = false;  // somebody carries out a collective
@@ -97,7 +97,7 @@ class RUSH_API ProcessGroup {
     std::unique_ptr<Transfer> transfer;
     Clock::time_point deadline;
   };
-  std::vector<Moving> moving_;  // new ones, for the other thread to take
+  std::vector<Moving> moving_;                  // new ones, for the other thread to take
   std::vector<std::shared_ptr<Work>> watched_;  // new ones, for the third thread to take
   std::atomic<bool> device_broken_{false};
   std::thread thread_, mover_, watcher_;

@@ -47,9 +47,8 @@ void ProcessGroup::queue_on_device(const std::vector<std::shared_ptr<Work>>& wor
   try {
     if (judge_->has_verdict()) throw BackendError(judge_->verdict());
     if (as_batch || !ops[0]->is_message())
-      engines_.device->connect(ops[0]->device, [&] {
-        check_faults(*ops[0], Clock::now(), works[0]->deadline);
-      });
+      engines_.device->connect(ops[0]->device,
+                               [&] { check_faults(*ops[0], Clock::now(), works[0]->deadline); });
     const std::lock_guard lock(queueing_);
     const std::shared_ptr<QueuedTransfer> transfer =
         as_batch ? engines_.device->start_batch(ops) : engines_.device->start(*ops[0]);
@@ -81,8 +80,8 @@ void ProcessGroup::watch_device() {
     std::this_thread::sleep_for(kLook);
   }
   if (!mine.empty())
-    break_device(mine, std::make_exception_ptr(BackendError(
-                           "the process group was destroyed before this was done")));
+    break_device(mine, std::make_exception_ptr(
+                           BackendError("the process group was destroyed before this was done")));
 }
 
 // Takes those out that are done.

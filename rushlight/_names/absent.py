@@ -75,9 +75,9 @@ REASONS = {
     ),
     "mkldnn": ("its layout is not there", "operators choose oneDNN's layouts inside", NOT_PLANNED),
     "nccl": (
-        "collectives of several processes are not there",
-        "nn.DataParallel uses the GPUs of one process",
-        PLANNED,
+        "NCCL is not called by itself",
+        'distributed.init_process_group("nccl") has its collectives',
+        NOT_PLANNED,
     ),
     "nested tensors": (
         "there are no nested tensors",
@@ -91,7 +91,7 @@ REASONS = {
     ),
     "distributed": (
         "this part of the distributed package is not there yet",
-        "process groups, DistributedDataParallel, DTensor and fully_shard on CPUs are "
+        "process groups, DistributedDataParallel, DTensor, fully_shard and pipelines are "
         "(docs/distributed.md)",
         PLANNED,
     ),

@@ -12,6 +12,7 @@ from rushlight._C import device as Device
 from rushlight.distributed._stores import core
 from rushlight.types import Self
 
+
 class Backend(str):
     """The name of a backend."""
 

@@ -22,7 +22,6 @@ from rushlight.distributed._groups import BARRIER, ProcessGroup, Work
 from rushlight.distributed._stores import PrefixStore, core
 from rushlight.distributed._world import Member, world
 from rushlight.distributed.rendezvous import DEFAULT_TIMEOUT, rendezvous
-from rushlight.types import Self
 
 __all__ = [
     "Backend",
@@ -195,8 +194,15 @@ def new_group(
     name, backends = default.backend, default.group._backends
     if backend is not None:
         name, backends = started_backends(backend)
-    if "cpu" in backends and "cpu" not in default.group._backends and world.hub is None and size > 1:
-        core.mpi_initialize(world.store._core, default.group.rank(), size, _checked_timeout(timeout))
+    if (
+        "cpu" in backends
+        and "cpu" not in default.group._backends
+        and world.hub is None
+        and size > 1
+    ):
+        core.mpi_initialize(
+            world.store._core, default.group.rank(), size, _checked_timeout(timeout)
+        )
     rank = default.group.rank()
     if use_local_synchronization:
         key = tuple(ranks)

@@ -1,5 +1,7 @@
 """Tensor parallelism and fully_shard: models whose weights are cut equal those in one process."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -202,6 +204,35 @@ def test_fully_shard_trains_as_one_process(size, drops):
     check(dist.simulate(size, program), train(Model()))
 
 
+def test_fully_shard_gathers_ahead():
+    """The same steps with as many collectives, which begin earlier; parameters that were changed
+    since are gathered again."""
+
+    def program(ahead):
+        model = sharded()
+        layers = list(model.layers)
+        if ahead:
+            for one, other in itertools.pairwise(layers):
+                one.set_modules_to_forward_prefetch([other])
+                other.set_modules_to_backward_prefetch([one])
+        result = train(model)
+        count = sum("all_gather" in what for _, what, _ in dist.group.WORLD._recorded())
+        handle = model.layers[0].unshard(async_op=True)
+        handle.wait()
+        with rl.no_grad():
+            for p in model.parameters():
+                p.to_local().mul_(0.5)
+            halved = model(tokens(0))
+        return result, count, halved
+
+    plain = dist.simulate(2, program, False)
+    ahead = dist.simulate(2, program, True)
+    check([result for result, _, _ in ahead], train(Model()))
+    assert [count for _, count, _ in plain] == [count for _, count, _ in ahead]
+    for (_, _, a), (_, _, b) in zip(plain, ahead, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
 def test_fully_shard_averages_and_collects():
     def program(rank, mesh_shape):
         mesh = init_device_mesh("cpu", mesh_shape)
@@ -255,8 +286,8 @@ def test_fully_shard_drops_and_casts():
         assert isinstance(model, FSDPModule) and isinstance(model, nn.Sequential)
         with pytest.raises(AssertionError, match="once"):
             fully_shard(model)
-        with pytest.raises(NotImplementedError, match="gather by themselves"):
-            model.unshard()
+        with pytest.raises(ValueError, match="Linear was not cut"):
+            model.set_modules_to_forward_prefetch([model[0]])
         broken = fully_shard(nn.Bilinear(2, 2, 2))
         with pytest.raises(TypeError):
             broken(rl.ones(1, 2))

@@ -92,7 +92,10 @@ uint16_t to_half(float f, bool brain) {
 
 template <class T>
 T combined(T a, T b, RedOp op) {
-  return op == kProd ? T(a * b) : op == kMax ? std::max(a, b) : op == kMin ? std::min(a, b) : T(a + b);
+  return op == kProd  ? T(a * b)
+         : op == kMax ? std::max(a, b)
+         : op == kMin ? std::min(a, b)
+                      : T(a + b);
 }
 
 template <class T>
@@ -152,8 +155,8 @@ thread_local std::vector<Call> t_calls;
 
 void launch(std::vector<Call> calls) {
   using Launch = int (*)(CUstream, void (*)(void*), void*);
-  static const auto host_function = reinterpret_cast<Launch>(
-      dlsym(dlopen("libcuda.so", RTLD_NOW), "cuLaunchHostFunc"));
+  static const auto host_function =
+      reinterpret_cast<Launch>(dlsym(dlopen("libcuda.so", RTLD_NOW), "cuLaunchHostFunc"));
   const CUstream stream = calls[0].stream;
   auto* kept = new std::vector<Call>(std::move(calls));
   host_function(
@@ -212,8 +215,8 @@ Result collective(ncclComm* c, CUstream stream, const void* in, size_t bytes, Us
 
 fs::path message_at(ncclComm* c, int from, int to, std::map<std::pair<int, int>, long>& counts) {
   const long number = ++counts[{from, to}];
-  return c->folder / ("m" + std::to_string(from) + "." + std::to_string(to) + "." +
-                      std::to_string(number));
+  return c->folder /
+         ("m" + std::to_string(from) + "." + std::to_string(to) + "." + std::to_string(number));
 }
 
 }  // namespace
@@ -300,9 +303,7 @@ FAKE(Result, ncclAllGather)(const void* in, void* out, size_t n, DataType t, Com
 }
 FAKE(Result, ncclSend)(const void* in, size_t n, DataType t, int peer, Comm c, CUstream s) {
   const fs::path path = message_at(c, c->rank, peer, c->sent);
-  const auto begin = [=] {
-    write_file(path, Bytes(static_cast<const char*>(in), n * width(t)));
-  };
+  const auto begin = [=] { write_file(path, Bytes(static_cast<const char*>(in), n * width(t))); };
   const auto end = [=] {
     while (fs::exists(path) && nap(*c)) {
     }

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "bindings/call/carried_error.h"
+#include "bindings/distributed/distributed.h"
 #include "core/warn.h"
 
 namespace rush::py {
@@ -113,7 +114,7 @@ PyObject* raise_current() noexcept {
   } catch (const CarriedError& e) {
     e.restore();
   } catch (const Error& e) {
-    raise_kind(e.kind(), e.what());
+    if (!raise_distributed(e)) raise_kind(e.kind(), e.what());
   } catch (const std::bad_alloc&) {
     PyErr_SetString(g_classes[size_t(ErrorKind::OutOfMemory)], "out of memory");
   } catch (const std::exception& e) {

@@ -21,12 +21,6 @@ PyObject* keep(PyObject* o) { return Py_NewRef(o); }
 void translate(const std::exception_ptr& p, void*) {
   try {
     std::rethrow_exception(p);
-  } catch (const StoreError& e) {
-    PyErr_SetString(g_dist_errors.store, e.what());
-  } catch (const NetworkError& e) {
-    PyErr_SetString(g_dist_errors.network, e.what());
-  } catch (const BackendError& e) {
-    PyErr_SetString(g_dist_errors.backend, e.what());
   } catch (const nb::python_error&) {
     throw;
   } catch (const nb::builtin_exception&) {
@@ -58,6 +52,15 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+bool raise_distributed(const Error& e) {
+  PyObject* found = dynamic_cast<const StoreError*>(&e)     ? g_dist_errors.store
+                    : dynamic_cast<const NetworkError*>(&e) ? g_dist_errors.network
+                    : dynamic_cast<const BackendError*>(&e) ? g_dist_errors.backend
+                                                            : nullptr;
+  if (found) PyErr_SetString(found, e.what());
+  return found != nullptr;
+}
 
 Milliseconds as_milliseconds(nb::handle time) {
   double seconds;

@@ -29,4 +29,8 @@ std::shared_ptr<T> owned_here(T* object) {
 // A number of seconds or a timedelta.
 distributed::Milliseconds as_milliseconds(nanobind::handle time);
 
+// Sets the Python error of a fault of distribution: also where an op meets it, such as the read of a
+// value that a broken collective should have made. False: it is another error.
+bool raise_distributed(const Error& e);
+
 }  // namespace rush::py

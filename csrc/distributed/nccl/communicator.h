@@ -19,8 +19,8 @@ class Communicator {
   ~Communicator();
   Communicator(const Communicator&) = delete;
 
-  bool is_connected();  // throws BackendError when connecting failed
-  Comm handle() const;  // of a connected one; throws BackendError after abort()
+  bool is_connected();       // throws BackendError when connecting failed
+  Comm handle() const;       // of a connected one; throws BackendError after abort()
   void check_error() const;  // throws what NCCL found out behind the program
 
   // Ends whatever its kernels wait for. It cannot be used any more.

@@ -48,10 +48,11 @@ class Queued final : public QueuedTransfer {
 };
 
 // Messages from one rank to another, in order. They have a communicator and a stream of their own,
-// so that two ranks may both send before they receive.
+// so that two ranks may both send before they receive. Both directions are connected before the
+// first message: connecting may wait for kernels, and these for messages that are still to come.
 struct Lane {
   Mutex mutex{LockRank::Work};
-  std::shared_ptr<Communicator> comm;
+  std::shared_ptr<Communicator> comm, back;
   uint64_t given = 0, served = 0;
 };
 
@@ -66,7 +67,8 @@ class Message final : public QueuedTransfer {
   bool is_queued() override {
     const std::lock_guard lock(lane_->mutex);
     if (queued_) return true;
-    if (lane_->served != ticket_ || !lane_->comm->is_connected()) return false;
+    if (lane_->served != ticket_ || !lane_->comm->is_connected() || !lane_->back->is_connected())
+      return false;
     cuda::Stream* stream = lane_->comm->stream;
     cuda::bind(stream->device);
     ready_.make_wait(stream);
@@ -76,9 +78,9 @@ class Message final : public QueuedTransfer {
       check_nccl(l.Send(op_.sent.data(), size_t(op_.sent.nbytes()), kInt8, 1, comm, stream->handle),
                  "send", comm);
     else
-      check_nccl(
-          l.Recv(op_.received.data(), size_t(op_.received.nbytes()), kInt8, 0, comm, stream->handle),
-          "recv", comm);
+      check_nccl(l.Recv(op_.received.data(), size_t(op_.received.nbytes()), kInt8, 0, comm,
+                        stream->handle),
+                 "recv", comm);
     {
       const InStream in(stream);
       complete(op_, size_);
@@ -149,11 +151,11 @@ class NcclEngine final : public DeviceEngine {
     in_group("batch_isend_irecv", handle, [&] {
       Result worst = kOk;
       for (Operation* op : ops) {
-        const Result result =
-            op->kind == Collective::Send
-                ? l.Send(op->sent.data(), size_t(op->sent.nbytes()), kInt8, op->root, handle, stream)
-                : l.Recv(op->received.data(), size_t(op->received.nbytes()), kInt8, op->root,
-                         handle, stream);
+        const Result result = op->kind == Collective::Send
+                                  ? l.Send(op->sent.data(), size_t(op->sent.nbytes()), kInt8,
+                                           op->root, handle, stream)
+                                  : l.Recv(op->received.data(), size_t(op->received.nbytes()),
+                                           kInt8, op->root, handle, stream);
         if (result != kOk) worst = result;
       }
       return worst;
@@ -177,8 +179,9 @@ class NcclEngine final : public DeviceEngine {
     if (!main_)
       main_ = std::make_shared<Communicator>(store_, "nccl/all", rank_, size_, device, timeout_);
     check(main_->device == device, ErrorKind::Device, "process group",
-          "a rank works with one GPU per group, which is cuda:", main_->device, ", got cuda:",
-          device, "; choose it before (cuda.set_device, or device_id of init_process_group)");
+          "a rank works with one GPU per group, which is cuda:", main_->device,
+          ", got cuda:", device,
+          "; choose it before (cuda.set_device, or device_id of init_process_group)");
     return main_;
   }
 
@@ -188,12 +191,18 @@ class NcclEngine final : public DeviceEngine {
     const std::lock_guard lock(mutex_);
     if (ended_) throw BackendError("the process group ended");
     std::shared_ptr<Lane>& found = lanes_[{from, to}];
-    if (!found) {
-      found = std::make_shared<Lane>();
-      found->comm = std::make_shared<Communicator>(store_, concat("nccl/from/", from, "/to/", to),
-                                                   sends ? 0 : 1, 2, op.device, timeout_);
-    }
+    if (found) return found;
+    found = std::make_shared<Lane>();
+    const auto back = std::make_shared<Lane>();
+    lanes_[{to, from}] = back;
+    found->comm = back->back = connected(from, to, op.device);
+    found->back = back->comm = connected(to, from, op.device);
     return found;
+  }
+
+  std::shared_ptr<Communicator> connected(int from, int to, int device) {
+    return std::make_shared<Communicator>(store_, concat("nccl/from/", from, "/to/", to),
+                                          rank_ == from ? 0 : 1, 2, device, timeout_);
   }
 
   std::vector<std::shared_ptr<Communicator>> all(bool end) {
@@ -241,8 +250,8 @@ class NcclEngine final : public DeviceEngine {
     const RedOp reduction = op.adds() ? reduction_of(op.engine_reduce) : kSum;
     switch (op.kind) {
       case Collective::Barrier:
-        return check_nccl(
-            l.AllReduce(scratch_.data(), scratch_.data(), 1, kFloat32, kMax, comm, s), what, comm);
+        return check_nccl(l.AllReduce(scratch_.data(), scratch_.data(), 1, kFloat32, kMax, comm, s),
+                          what, comm);
       case Collective::Broadcast:
         return check_nccl(
             l.Broadcast(out.data(), out.data(), size_t(out.nbytes()), kInt8, op.root, comm, s),
@@ -290,7 +299,8 @@ class NcclEngine final : public DeviceEngine {
         in += sent;
         out += received;
       } else if (op.at_root()) {
-        const int64_t each = op.kind == Collective::Gather ? op.sent.nbytes() : op.received.nbytes();
+        const int64_t each =
+            op.kind == Collective::Gather ? op.sent.nbytes() : op.received.nbytes();
         if (op.kind == Collective::Gather)
           receive(r, r * each, each);
         else

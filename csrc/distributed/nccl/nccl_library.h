@@ -35,33 +35,33 @@ enum DataType : int {
 enum RedOp : int { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
 
 // X(symbol, name here, parameters); all return a Result.
-#define RUSH_NCCL(X)                                                                          \
-  X(ncclGetVersion, GetVersion, (int* version))                                               \
-  X(ncclGetUniqueId, GetUniqueId, (UniqueId * id))                                            \
-  X(ncclCommInitRank, CommInitRank, (Comm * comm, int size, UniqueId id, int rank))           \
-  X(ncclCommFinalize, CommFinalize, (Comm comm))                                              \
-  X(ncclCommDestroy, CommDestroy, (Comm comm))                                                \
-  X(ncclCommAbort, CommAbort, (Comm comm))                                                    \
-  X(ncclCommGetAsyncError, CommGetAsyncError, (Comm comm, Result * error))                    \
-  X(ncclGroupStart, GroupStart, ())                                                           \
-  X(ncclGroupEnd, GroupEnd, ())                                                               \
-  X(ncclAllReduce, AllReduce,                                                                 \
-    (const void* in, void* out, size_t count, DataType type, RedOp op, Comm comm,             \
-     cuda::CUstream stream))                                                                  \
-  X(ncclReduce, Reduce,                                                                       \
-    (const void* in, void* out, size_t count, DataType type, RedOp op, int root, Comm comm,   \
-     cuda::CUstream stream))                                                                  \
-  X(ncclReduceScatter, ReduceScatter,                                                         \
-    (const void* in, void* out, size_t count, DataType type, RedOp op, Comm comm,             \
-     cuda::CUstream stream))                                                                  \
-  X(ncclBroadcast, Broadcast,                                                                 \
-    (const void* in, void* out, size_t count, DataType type, int root, Comm comm,             \
-     cuda::CUstream stream))                                                                  \
-  X(ncclAllGather, AllGather,                                                                 \
-    (const void* in, void* out, size_t count, DataType type, Comm comm, cuda::CUstream s))    \
-  X(ncclSend, Send,                                                                           \
+#define RUSH_NCCL(X)                                                                           \
+  X(ncclGetVersion, GetVersion, (int* version))                                                \
+  X(ncclGetUniqueId, GetUniqueId, (UniqueId * id))                                             \
+  X(ncclCommInitRank, CommInitRank, (Comm * comm, int size, UniqueId id, int rank))            \
+  X(ncclCommFinalize, CommFinalize, (Comm comm))                                               \
+  X(ncclCommDestroy, CommDestroy, (Comm comm))                                                 \
+  X(ncclCommAbort, CommAbort, (Comm comm))                                                     \
+  X(ncclCommGetAsyncError, CommGetAsyncError, (Comm comm, Result * error))                     \
+  X(ncclGroupStart, GroupStart, ())                                                            \
+  X(ncclGroupEnd, GroupEnd, ())                                                                \
+  X(ncclAllReduce, AllReduce,                                                                  \
+    (const void* in, void* out, size_t count, DataType type, RedOp op, Comm comm,              \
+     cuda::CUstream stream))                                                                   \
+  X(ncclReduce, Reduce,                                                                        \
+    (const void* in, void* out, size_t count, DataType type, RedOp op, int root, Comm comm,    \
+     cuda::CUstream stream))                                                                   \
+  X(ncclReduceScatter, ReduceScatter,                                                          \
+    (const void* in, void* out, size_t count, DataType type, RedOp op, Comm comm,              \
+     cuda::CUstream stream))                                                                   \
+  X(ncclBroadcast, Broadcast,                                                                  \
+    (const void* in, void* out, size_t count, DataType type, int root, Comm comm,              \
+     cuda::CUstream stream))                                                                   \
+  X(ncclAllGather, AllGather,                                                                  \
+    (const void* in, void* out, size_t count, DataType type, Comm comm, cuda::CUstream s))     \
+  X(ncclSend, Send,                                                                            \
     (const void* in, size_t count, DataType type, int peer, Comm comm, cuda::CUstream stream)) \
-  X(ncclRecv, Recv,                                                                           \
+  X(ncclRecv, Recv,                                                                            \
     (void* out, size_t count, DataType type, int peer, Comm comm, cuda::CUstream stream))
 
 struct Library {
@@ -74,11 +74,11 @@ struct Library {
 };
 
 RUSH_API bool is_available();
-RUSH_API int version();      // 22809 for 2.28.9; 0 when there is none
-const Library& library();    // throws BackendError when there is none
+RUSH_API int version();    // 22809 for 2.28.9; 0 when there is none
+const Library& library();  // throws BackendError when there is none
 
-DataType type_of(DType t);       // kNoType: NCCL does not add it
-bool reduces(ReduceOp op);       // has NCCL such a reduction?
+DataType type_of(DType t);  // kNoType: NCCL does not add it
+bool reduces(ReduceOp op);  // has NCCL such a reduction?
 RedOp reduction_of(ReduceOp op);
 void check_nccl(Result result, const char* what, Comm comm = nullptr);
 

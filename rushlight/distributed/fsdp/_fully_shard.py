@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from rushlight._C import Tensor
 from rushlight.distributed.device_mesh import DeviceMesh, mesh_of_all
-from rushlight.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
+from rushlight.distributed.fsdp._policies import (
+    CPUOffloadPolicy,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+)
 from rushlight.distributed.fsdp._unit import Unit, placements_of
 from rushlight.distributed.tensor._modules import distribute_parameter
 from rushlight.nn import Module
@@ -50,19 +54,44 @@ class FSDPModule:
         """Accepted: gradients are reduced in each backward."""
 
     def set_modules_to_forward_prefetch(self, modules: list[Any]) -> None:
-        """Accepted: on CPUs nothing is gathered ahead."""
+        """While this module computes forward, the parameters of these are gathered."""
+        self._fsdp_unit.ahead_forward = _units_of("set_modules_to_forward_prefetch", modules)
 
-    set_modules_to_backward_prefetch = set_modules_to_forward_prefetch
+    def set_modules_to_backward_prefetch(self, modules: list[Any]) -> None:
+        """While this module computes backward, the parameters of these are gathered again."""
+        self._fsdp_unit.ahead_backward = _units_of("set_modules_to_backward_prefetch", modules)
 
     def reshard(self) -> None:
         """Parameters are cut already, but for those in use."""
 
-    def unshard(self, async_op: bool = False) -> NoReturn:
-        """Not there: forward gathers by itself."""
-        raise NotImplementedError(
-            "FSDPModule.unshard: forward and backward gather by themselves; full_tensor() of a "
-            "parameter gives all of it"
-        )
+    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
+        """Begins to gather the parameters, which the next forward takes. Outside of forward they
+        stay DTensors; full_tensor() of one gives all of it."""
+        unit = self._fsdp_unit
+        unit.prefetch()
+        if async_op:
+            return UnshardHandle(unit)
+        UnshardHandle(unit).wait()
+        return None
+
+
+class UnshardHandle:
+    """Parameters that are being gathered."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+
+    def wait(self) -> None:
+        """Waits until they are here."""
+        if self._unit._begun is not None:
+            self._unit._begun.wait()
+
+
+def _units_of(what: str, modules: list[Any]) -> list[Unit]:
+    for module in modules:
+        if not isinstance(module, FSDPModule):
+            raise ValueError(f"{what}: {type(module).__name__} was not cut by fully_shard")
+    return [module._fsdp_unit for module in modules]
 
 
 def _mesh_of(mesh: DeviceMesh | None, modules: list[Any]) -> DeviceMesh:
@@ -103,6 +132,10 @@ def fully_shard(
         raise NotImplementedError("fully_shard: shard_placement_fn is not there; dim 0 is cut")
     modules: list[Any] = list(module) if isinstance(module, (list, tuple)) else [module]
     grid = _mesh_of(mesh, modules)
+    if isinstance(offload_policy, CPUOffloadPolicy) and grid.device_type != "cpu":
+        raise NotImplementedError(
+            "fully_shard: CPUOffloadPolicy is for models on CPUs so far, where it changes nothing"
+        )
     ignored = {id(p) for p in ignored_params or ()}
     done = {
         id(p) for m in modules for sub in m.modules() if isinstance(sub, FSDPModule)

@@ -41,6 +41,18 @@ class _Note:
         self.geometry = (tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
+class _Begun:
+    """Parameters on their way, and which values they had when they left."""
+
+    def __init__(self, versions: list[int]) -> None:
+        self.versions = versions
+        self.messages: list[tuple[list[int], list[int], Any, Any]] = []
+
+    def wait(self) -> None:
+        for *_, work in self.messages:
+            work.wait()
+
+
 class Unit:
     """Some parameters of a module: places to put them, and how they are gathered."""
 
@@ -60,6 +72,9 @@ class Unit:
         self.policy, self.drops = policy, drops
         self.syncs = True
         self.divisor: float | None = None
+        self.ahead_forward: list[Unit] = []  # gathered while this one computes
+        self.ahead_backward: list[Unit] = []
+        self._begun: _Begun | None = None  # gathered ahead of its use
         self._again: list[Any] | None = None  # gathered for backward
         self._kept: dict[int, Any] = {}  # gradients that were not reduced yet
         self._hooks: Any = None
@@ -69,16 +84,20 @@ class Unit:
 
     def put(self) -> None:
         """Whole parameters stand in the modules from now on."""
-        own = [local_of(p) for p in self.parameters]
-        if self.policy.param_dtype is not None:
-            own = [t.to(self.policy.param_dtype) if t.is_floating_point() else t for t in own]
-        whole = _Unshard.apply(self, *own)
+        whole = _Unshard.apply(self, *self._own())
         for (module, name), i in zip(self.places, self.indices, strict=True):
             module._parameters[name] = whole[i]
         if self.drops and rushlight.is_grad_enabled():
             self._addresses = {t.data_ptr(): i for i, t in enumerate(whole) if t.numel()}
             self._hooks = saved_tensors_hooks(self._pack, self._unpack)
             self._hooks.__enter__()
+
+    def _own(self):
+        """This rank's parts, in the dtype in which they are used."""
+        own = [local_of(p) for p in self.parameters]
+        if self.policy.param_dtype is None:
+            return own
+        return [t.to(self.policy.param_dtype) if t.is_floating_point() else t for t in own]
 
     def take(self) -> None:
         """The parts stand there again."""
@@ -89,10 +108,30 @@ class Unit:
             self._hooks = None
         self._addresses = {}
 
-    def gather(self, parts: Any) -> Any:
-        """All ranks' parts, in one message per dtype."""
+    def prefetch(self) -> None:
+        """Begins to gather; the next use of the whole parameters waits for it."""
+        if self._begun is None and self.parameters:
+            with rushlight.no_grad():
+                self._begun = self._begin([t.detach() for t in self._own()])
+
+    def gather(self, parts: Any, ahead: list[Unit] | None = None) -> Any:
+        """All ranks' parts, in one message per dtype. Those of the units ``ahead`` follow."""
+        begun, self._begun = self._begun, None
+        if begun is not None and begun.versions != self._versions():  # an optimiser has stepped
+            begun.wait()
+            begun = None
+        if begun is None:
+            begun = self._begin(parts)
+        for unit in self.ahead_forward if ahead is None else ahead:
+            unit.prefetch()
+        return self._end(begun)
+
+    def _versions(self):
+        return [local_of(p)._version for p in self.parameters]
+
+    def _begin(self, parts):
+        begun = _Begun(self._versions())
         size = self.group.size()
-        whole: list[Any] = [None] * len(parts)
         kinds: dict[Any, list[int]] = {}
         for i, part in enumerate(parts):
             kinds.setdefault(part.dtype, []).append(i)
@@ -102,7 +141,15 @@ class Unit:
                 [_filled(parts[i], n) for i, n in zip(members, lengths, strict=True)]
             )
             every = rushlight.empty(size * mine.numel(), dtype=mine.dtype, device=mine.device)
-            dist.all_gather_into_tensor(every, mine, self.group)
+            work = dist.all_gather_into_tensor(every, mine, self.group, async_op=True)
+            begun.messages.append((members, lengths, every, work))
+        return begun
+
+    def _end(self, begun):
+        begun.wait()
+        size = self.group.size()
+        whole: list[Any] = [None] * len(self.parameters)
+        for members, lengths, every, _ in begun.messages:
             columns = every.view(size, -1).split(lengths, 1)
             for i, column in zip(members, columns, strict=True):
                 shape = self.parameters[i].shape
@@ -129,10 +176,8 @@ class Unit:
             return saved
         if self._again is None:
             with rushlight.no_grad():
-                own = [local_of(p).detach() for p in self.parameters]
-                if self.policy.param_dtype is not None:
-                    own = [t.to(self.policy.param_dtype) for t in own]
-                self._again = list(self.gather(own))
+                own = [t.detach() for t in self._own()]
+                self._again = list(self.gather(own, self.ahead_backward))
         return self._again[saved.index].as_strided(*saved.geometry)
 
     def reduce(self, grads: Any) -> list[Any]:

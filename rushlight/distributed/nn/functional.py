@@ -150,7 +150,9 @@ class _AllToAll(Function):
     @staticmethod
     def forward(ctx: Any, group: Any, shapes: Any, *inputs: Any) -> Any:
         ctx.group, ctx.like = group, [rushlight.empty_like(t) for t in inputs]
-        outputs = [rushlight.empty(s, dtype=inputs[0].dtype, device=inputs[0].device) for s in shapes]
+        outputs = [
+            rushlight.empty(s, dtype=inputs[0].dtype, device=inputs[0].device) for s in shapes
+        ]
         dist.all_to_all(outputs, list(inputs), group)
         return tuple(outputs)
 

@@ -55,9 +55,9 @@ class _Schedule:
     def step(
         self, *args: Any, target: Any = None, losses: list[Any] | None = None, **kwargs: Any
     ) -> Any:
-        """Runs a batch: forward, and backward where there is a loss function. The first stage's rank
-        gives the arguments, the last stage's the target; it gets the outputs, and the losses of the
-        micro-batches in ``losses``. All ranks get their gradients."""
+        """Runs a batch: forward, and backward where there is a loss function. The rank of the first
+        stage gives the arguments, that of the last stage the target; the last one gets the outputs,
+        and in ``losses`` those of the micro-batches. All ranks get their gradients."""
         trains = self._loss_fn is not None
         return self._run(self._steps() if trains else self._forward_steps(), args, kwargs, target,
                          losses)  # fmt: skip

@@ -110,9 +110,7 @@ def _numbers(graph: Any, spec: dict[str, SplitPoint]) -> dict[Any, int]:
     return numbers
 
 
-def _stage_graph(
-    root: Any, nodes: list[Any], given: list[Any], results: Any, first: bool
-) -> Any:
+def _stage_graph(root: Any, nodes: list[Any], given: list[Any], results: Any, first: bool) -> Any:
     """A GraphModule of some nodes, whose arguments are given."""
     graph = fx.Graph()
     copies: dict[Any, Any] = {}
@@ -149,7 +147,7 @@ def pipeline(
     split_spec: dict[str, SplitPoint] | None = None,
     split_policy: Callable[[Any], Any] | None = None,
 ) -> Pipe:  # fmt: skip
-    """Cuts a model into stages: at the modules that ``split_spec`` names, or where its forward calls
+    """Cuts a model into stages: at the modules that ``split_spec`` names, or where forward calls
     pipe_split(). The model is traced by fx, so its forward must not depend on values;
     ``mb_args`` and ``mb_kwargs`` are those of a micro-batch, and the stages are tried with them."""
     if split_policy is not None:

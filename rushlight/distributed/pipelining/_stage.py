@@ -54,7 +54,9 @@ class PipelineStage:
         input_args: Any = None, output_args: Any = None, group: Any = None, dw_builder: Any = None,
     ) -> None:  # fmt: skip
         if dw_builder is not None:
-            raise NotImplementedError("PipelineStage: dw_builder is not there: backward is one step")
+            raise NotImplementedError(
+                "PipelineStage: dw_builder is not there: backward is one step"
+            )
         if not 0 <= stage_index < num_stages:
             raise ValueError(
                 f"PipelineStage: stage_index must be from 0 to {num_stages - 1}, got {stage_index}"
@@ -118,8 +120,10 @@ class PipelineStage:
         known = self._leaving.get(number)
         if known == kind:
             return
-        if known is not None and len(known.entries) == len(kind.entries) and all(
-            a[:2] == b[:2] for a, b in zip(known.entries, kind.entries, strict=True)
+        if (
+            known is not None
+            and len(known.entries) == len(kind.entries)
+            and all(a[:2] == b[:2] for a, b in zip(known.entries, kind.entries, strict=True))
         ):  # only whether gradients come back has changed: both sides know that by themselves
             return
         if known is not None:

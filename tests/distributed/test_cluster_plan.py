@@ -18,8 +18,8 @@ def planned(cluster, **options):
 
 
 def split(found, data, sharded=False, tensor=1, pipeline=1):
-    (one,) = [s for s in found.splits
-              if (s.data, s.sharded, s.tensor, s.pipeline) == (data, sharded, tensor, pipeline)]  # fmt: skip
+    wanted = (data, sharded, tensor, pipeline)
+    (one,) = [s for s in found.splits if (s.data, s.sharded, s.tensor, s.pipeline) == wanted]
     return one
 
 

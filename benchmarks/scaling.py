@@ -3,10 +3,10 @@ well a model of the network predicts it.
 
     python benchmarks/scaling.py [--ranks 1 2] [--steps 30] [--rounds 3] [--parts host uneven ...]
 
-Parts: `host` (weak scaling), `ablation`, `uneven` (one rank at half speed), `accuracy` (time to 95%
-on scikit-learn's digits), `network` (two network namespaces with a limited link; as root, needs `ip`
-and `tc`), `prediction`. Each rank has one thread. Figures are medians over rounds of rank 0's median
-step.
+Parts: `host` (weak scaling), `ablation`, `uneven` (one rank at half speed), `accuracy` (time to
+95% on scikit-learn's digits), `network` (two network namespaces with a limited link; as root, needs
+`ip` and `tc`), `prediction`. Each rank has one thread. Figures are medians over rounds of rank 0's
+median step.
 """
 
 import argparse
@@ -308,10 +308,10 @@ def main():
     )  # fmt: skip
     rest = (
         "## Not measured\n\nMore ranks than listed, real networks, GPUs, the six models of "
-        "Table 1, PyTorch's Gloo beside, what the judge and shared memory are worth. Published figures to "
-        "stand beside: overlap gains 35% to 38% with NCCL, and ResNet-50 on 256 GPUs is 128 times "
-        "one (Li et al., VLDB 2020); fully sharded training loses 7% from 8 to 512 GPUs (Zhao et "
-        "al., VLDB 2023)."
+        "Table 1, PyTorch's Gloo beside, what the judge and shared memory are worth. Published "
+        "figures to stand beside: overlap gains 35% to 38% with NCCL, and ResNet-50 on 256 GPUs "
+        "is 128 times one (Li et al., VLDB 2020); fully sharded training loses 7% "
+        "from 8 to 512 GPUs (Zhao et al., VLDB 2023)."
     )
     text = "\n\n".join([intro, *pages, rest])
     if args.write:

@@ -3,8 +3,9 @@
     python examples/parameter_server.py [--trainers 2] [--epochs 4] [--together] [--simulate]
 
 Each trainer goes through its share of the data in its own time, sends gradients by remote calls and
-gets the newest parameters back. Nobody waits for anybody, so gradients may be of parameters that are
-a few steps old: Hogwild over a network (Dean et al., "Large scale distributed deep networks", 2012).
+gets the newest parameters back. Nobody waits for anybody, so gradients may be of parameters that
+are a few steps old: Hogwild over a network (Dean et al., "Large scale distributed deep networks",
+2012).
 With --together the server waits for one gradient of every trainer and applies their mean: the calls
 are answered later (rpc.functions.async_execution), and no thread of the server waits meanwhile.
 

@@ -7,6 +7,7 @@ alpha-beta model of `_network.py`. Every figure says which it is.
 from __future__ import annotations
 
 import copy
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -108,8 +109,8 @@ class ClusterPlan:
             mark = "" if s.fits else "  does not fit"
             text.append(
                 f"{s.name:34} {s.seconds.value * 1e3:10.4g} {self.samples_per_second(s):10.4g} "
-                f"{s.efficiency:8.0%} {s.memory.value / 1e9:8.3g} {s.inside_bytes.value / 1e6:10.4g} "
-                f"{s.between_bytes.value / 1e6:10.4g}{mark}"
+                f"{s.efficiency:8.0%} {s.memory.value / 1e9:8.3g} "
+                f"{s.inside_bytes.value / 1e6:10.4g} {s.between_bytes.value / 1e6:10.4g}{mark}"
             )
         kinds = {s.seconds.kind for s in self.splits}
         errors = [f"{name} {link.error:.0%}" for name, link in (("inside", c.inside),
@@ -152,8 +153,10 @@ def _blocks(model: Any) -> list[str]:
     for path, module in model.named_modules():
         children = list(module.named_children())
         kinds = {type(child) for _, child in children}
-        if len(children) > len(best) and len(kinds) == 1 and any(
-            True for _, child in children for _ in child.parameters()
+        if (
+            len(children) > len(best)
+            and len(kinds) == 1
+            and any(True for _, child in children for _ in child.parameters())
         ):
             best = [f"{path}.{name}" if path else name for name, _ in children]
     return best or [name for name, child in model.named_children() if any(child.parameters())]
@@ -200,7 +203,7 @@ def _measure(model: Any, args: Any, loss: Any, optimizer: Any, turns: int) -> tu
         model.zero_grad()
         wait()
         times.append(time.perf_counter())
-        rows.append([b - a for a, b in zip(times, times[1:], strict=False)])
+        rows.append([b - a for a, b in itertools.pairwise(times)])
     return tuple(statistics.median(column) for column in zip(*rows[2:], strict=True))
 
 

@@ -1,8 +1,9 @@
 """How long collectives take: the alpha-beta model, a latency and a bandwidth per link.
 
-A ring over p ranks sends in p - 1 rounds a p-th of the bytes each time; all_reduce goes round twice.
-Over several nodes, ranks of a node reduce among each other first, the nodes exchange their parts over
-the link between them, and the ranks gather: so a node's link carries what one rank's would.
+A ring over p ranks sends in p - 1 rounds a p-th of the bytes each time; all_reduce goes round
+twice. Over several nodes, ranks of a node reduce among each other first, the nodes exchange their
+parts over the link between them, and the ranks gather: so a node's link carries what one rank's
+would.
 """
 
 from __future__ import annotations

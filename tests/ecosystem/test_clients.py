@@ -1,6 +1,6 @@
 """Packages written for PyTorch train on two CPU processes, in an environment without PyTorch.
 
-    make test-clients         makes the environment, and runs these tests in it
+make test-clients         makes the environment, and runs these tests in it
 """
 
 import importlib.util

@@ -220,7 +220,7 @@ class Contexts:
             this = context.passes.setdefault(pass_number, Pass())
             if entry in this.reached:
                 return _all_done([])
-            leaves, records = this.reached[entry] = context.reach(tensors)
+            _leaves, records = this.reached[entry] = context.reach(tensors)
             new = [r for r in records if r.number not in this.waits_for]
             for record in records:
                 this.waits_for.setdefault(record.number, set()).add(entry)
@@ -282,9 +282,7 @@ class Contexts:
             for record in records.values():
                 before = this.grads.get(record.number, [None] * len(record.leaves))
                 new = [found.get(id(leaf)) for leaf in record.leaves]
-                this.grads[record.number] = [
-                    _sum(pair) for pair in zip(before, new, strict=True)
-                ]
+                this.grads[record.number] = [_sum(pair) for pair in zip(before, new, strict=True)]
                 this.waits_for[record.number] -= {entry for entry, *_ in batch}
                 if not this.waits_for[record.number]:
                     complete.append((record, this.grads.pop(record.number)))

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rushlight._C import Tensor
-from rushlight.distributed._placements import Partial, Shard
+from rushlight.distributed._placements import Partial, Shard, part_sizes
 from rushlight.distributed.tensor._dtensor import DTensor
-from rushlight.distributed._placements import part_sizes
 
 __all__ = ["CheckpointException", "FileSystemReader", "FileSystemWriter"]
 

@@ -14,10 +14,9 @@ from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight.autograd import Function
 from rushlight.autograd.graph import saved_tensors_hooks
-from rushlight.distributed._placements import Replicate, Shard
+from rushlight.distributed._placements import Replicate, Shard, part_sizes
 from rushlight.distributed.fsdp._policies import MixedPrecisionPolicy
 from rushlight.distributed.tensor._dtensor import local_of
-from rushlight.distributed._placements import part_sizes
 
 
 class _Unshard(Function):

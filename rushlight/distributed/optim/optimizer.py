@@ -37,8 +37,8 @@ class _LocalOptimizer:
 
 class DistributedOptimizer:
     """``DistributedOptimizer(SGD, rrefs, lr=0.1)`` makes an optimiser of that class on each owner
-    of the parameters that the RRefs name. ``step(context_id)`` lets all of them take a step with the
-    gradients that ``distributed.autograd.backward`` left in the context."""
+    of the parameters that the RRefs name. ``step(context_id)`` lets all of them take a step with
+    the gradients that ``distributed.autograd.backward`` left in the context."""
 
     def __init__(
         self, optimizer_class: Any, params_rref: list[RRef], *args: Any, **kwargs: Any

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rushlight.distributed._world import world
-from rushlight.distributed.rpc.options import UNSET_RPC_TIMEOUT
 from rushlight.distributed.autograd._context import pass_on
+from rushlight.distributed.rpc.options import UNSET_RPC_TIMEOUT
 from rushlight.futures import Future
 
 if TYPE_CHECKING:

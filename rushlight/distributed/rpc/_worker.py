@@ -83,7 +83,9 @@ class Worker:
         if isinstance(to, WorkerInfo) and self.by_name.get(to.name) == to:
             return to
         known = ", ".join(self.by_name)
-        raise RuntimeError(f"rpc: no worker {to!r}; there are {known} (0 to {len(self.workers)-1})")
+        raise RuntimeError(
+            f"rpc: no worker {to!r}; there are {known} (0 to {len(self.workers) - 1})"
+        )
 
     # Sending.
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight
-from rushlight.distributed._placements import Partial, Replicate, Shard
+from rushlight.distributed._placements import Partial, Replicate, Shard, part_sizes
 from rushlight.distributed.tensor._calls import cut_alike, dtensors, moved, run, unsupported
 from rushlight.distributed.tensor._dtensor import DTensor, local_of, wrap
-from rushlight.distributed._placements import part_sizes
 
 
 def _matrix_product(func, args, kwargs, a, b, rows, inner, columns):

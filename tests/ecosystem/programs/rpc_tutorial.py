@@ -1,5 +1,5 @@
-"""The steps of a first RPC program: an agent that asks observers for episodes by RRefs, an RNN whose
-embedding and decoder live elsewhere, trained by distributed autograd and optimiser."""
+"""The steps of a first RPC program: an agent that asks observers for episodes by RRefs, an RNN
+whose embedding and decoder live elsewhere, trained by distributed autograd and optimiser."""
 
 import os
 import sys
@@ -112,9 +112,7 @@ def work(rank, world_size, port):
     os.environ["MASTER_ADDR"] = "localhost"
     os.environ["MASTER_PORT"] = port
     options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=16, rpc_timeout=60)
-    rpc.init_rpc(
-        f"worker{rank}", rank=rank, world_size=world_size, rpc_backend_options=options
-    )
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size, rpc_backend_options=options)
     if rank == 0:
         agent = Agent(world_size)
         assert agent.run(3) == [(i, 6.0 * i) for i in range(1, world_size)]

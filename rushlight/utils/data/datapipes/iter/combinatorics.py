@@ -38,7 +38,9 @@ class ShufflerIterDataPipe(IterableDataset):
         if buffer_size < 1:
             raise ValueError(f"Shuffler: buffer_size must be at least 1, got {buffer_size}")
         if unbatch_level != 0:
-            raise NotImplementedError("Shuffler: unbatch_level is not supported; take batches apart")
+            raise NotImplementedError(
+                "Shuffler: unbatch_level is not supported; take batches apart"
+            )
         self.datapipe, self.buffer_size = datapipe, buffer_size
         self._shuffle_enabled, self._seed = True, None
 

@@ -4,8 +4,8 @@
     python-with-hta benchmarks/hta_check.py compare FOLDER
 
 `record` needs a GPU and CUPTI: it writes the trace of some training steps, with a stream of its own
-for copies, and what report says about it. `compare` reads the trace with HTA, and exits with 1 where
-a figure differs by more than one percent of the time.
+for copies, and what report says about it. `compare` reads the trace with HTA, and exits with 1
+where a figure differs by more than one percent of the time.
 """
 
 import argparse

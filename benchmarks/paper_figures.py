@@ -4,8 +4,8 @@
     python benchmarks/paper_figures.py draw FILE.json [--out benchmarks/results]
 
 `record` needs a GPU and CUPTI, `draw` matplotlib. Figure 1: the first operators of a forward pass,
-above the host that queues them (gray: Python), below the GPU that runs them, with arrows from one to
-the other. Figure 2: the first training steps of a fresh process, with the calls that get memory
+above the host that queues them (gray: Python), below the GPU that runs them, with arrows from one
+to the other. Figure 2: the first training steps of a fresh process, with the calls that get memory
 from the driver, which block the host, marked; later steps have none.
 """
 
@@ -132,8 +132,12 @@ def draw_operators(axes, one, palette):
         spans = [(a - origin, b - a) for a, b in op["gpu"]]
         axes.broken_barh(spans, (0.0, 0.6), color=color)
         if spans:
-            axes.annotate("", (spans[0][0], 0.6), (start, 1.0),
-                          arrowprops={"arrowstyle": "->", "color": "#555555", "lw": 0.6})
+            axes.annotate(
+                "",
+                (spans[0][0], 0.6),
+                (start, 1.0),
+                arrowprops={"arrowstyle": "->", "color": "#555555", "lw": 0.6},
+            )
     axes.set_yticks([0.3, 1.3], ["GPU", "host"])
     axes.set_xlabel("microseconds")
     axes.set_title("Figure 1: the host queues operators ahead of the GPU")

@@ -13,62 +13,43 @@ namespace {
 
 std::shared_ptr<StreamListener> g_emitter;  // with the GIL
 
-PyObject* has_tool(PyObject*, PyObject*) { return PyBool_FromLong(nvtx::has_tool()); }
-
-PyObject* mark(PyObject*, PyObject* message) {
-  return guarded([&] {
-    nvtx::mark(std::string(text_of(message)).c_str());
-    return Py_NewRef(Py_None);
-  });
+// None ends it, a bool begins to mark every op: with shapes or without.
+void emit(PyObject* shapes) {
+  if (g_emitter) stream::remove_listener(g_emitter.get());
+  g_emitter.reset();
+  if (shapes == Py_None) return;
+  g_emitter = nvtx::make_emitter(shapes == Py_True);
+  stream::add_listener(g_emitter);
+  stream::watch_this_thread();
 }
 
-PyObject* range_push(PyObject*, PyObject* message) {
-  return guarded(
-      [&] { return PyLong_FromLong(nvtx::range_push(std::string(text_of(message)).c_str())); });
+uint64_t number_of(PyObject* o) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(o);
+  if (number == static_cast<unsigned long long>(-1) && PyErr_Occurred()) throw PythonError{};
+  return number;
 }
 
-PyObject* range_pop(PyObject*, PyObject*) { return PyLong_FromLong(nvtx::range_pop()); }
-
-PyObject* range_start(PyObject*, PyObject* message) {
+// _nvtx(what, argument) -> what the tool answers, or None. What: mark, push, pop, start, end, emit.
+PyObject* call(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&] {
-    const std::string text(text_of(message));
-    return PyLong_FromUnsignedLongLong(nvtx::range_start(text.c_str()));
-  });
-}
-
-PyObject* range_end(PyObject*, PyObject* range) {
-  return guarded([&] {
-    const unsigned long long number = PyLong_AsUnsignedLongLong(range);
-    if (number == static_cast<unsigned long long>(-1) && PyErr_Occurred()) throw PythonError{};
-    nvtx::range_end(number);
-    return Py_NewRef(Py_None);
-  });
-}
-
-// _nvtx_emit(None or whether shapes are shown): ends, or begins to mark every op.
-PyObject* emit(PyObject*, PyObject* shapes) {
-  return guarded([&] {
-    if (g_emitter) stream::remove_listener(g_emitter.get());
-    g_emitter.reset();
-    if (shapes != Py_None) {
-      g_emitter = nvtx::make_emitter(shapes == Py_True);
-      stream::add_listener(g_emitter);
-      stream::watch_this_thread();
+    check(n == 2, ErrorKind::Type, "nvtx", "expected what to do, and with what");
+    const std::string what(text_of(args[0]));
+    if (what == "pop") return PyLong_FromLong(nvtx::range_pop());
+    if (what == "emit") {
+      emit(args[1]);
+    } else if (what == "end") {
+      nvtx::range_end(number_of(args[1]));
+    } else {
+      const std::string message(text_of(args[1]));
+      if (what == "push") return PyLong_FromLong(nvtx::range_push(message.c_str()));
+      if (what == "start") return PyLong_FromUnsignedLongLong(nvtx::range_start(message.c_str()));
+      nvtx::mark(message.c_str());
     }
     return Py_NewRef(Py_None);
   });
 }
 
-PyMethodDef functions[] = {
-    {"_nvtx_has_tool", has_tool, METH_NOARGS, nullptr},
-    {"_nvtx_mark", mark, METH_O, nullptr},
-    {"_nvtx_range_push", range_push, METH_O, nullptr},
-    {"_nvtx_range_pop", range_pop, METH_NOARGS, nullptr},
-    {"_nvtx_range_start", range_start, METH_O, nullptr},
-    {"_nvtx_range_end", range_end, METH_O, nullptr},
-    {"_nvtx_emit", emit, METH_O, nullptr},
-    {},
-};
+PyMethodDef functions[] = {{"_nvtx", as_method(call), METH_FASTCALL, nullptr}, {}};
 
 }  // namespace
 

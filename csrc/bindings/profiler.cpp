@@ -343,8 +343,6 @@ PyMethodDef functions[] = {
     {"_memory_history", history, METH_NOARGS, nullptr},
     {"_profiler_begin_range", as_method(begin_range), METH_FASTCALL, nullptr},
     {"_profiler_events", events, METH_O, nullptr},
-    {"_profiler_activities", activities, METH_O, nullptr},
-    {"_profiler_prepare_devices", prepare_devices, METH_NOARGS, nullptr},
     {"_profiler_watch_thread", watch_thread, METH_NOARGS, nullptr},
     {"_profiler_end_range", as_method(end_range), METH_FASTCALL, nullptr},
     {"_profiler_memory", memory, METH_O, nullptr},
@@ -354,10 +352,17 @@ PyMethodDef functions[] = {
     {},
 };
 
+PyMethodDef functions_of_devices[] = {
+    {"_profiler_activities", activities, METH_O, nullptr},
+    {"_profiler_prepare_devices", prepare_devices, METH_NOARGS, nullptr},
+    {},
+};
+
 }  // namespace
 
 bool init_profiler(PyObject* module) {
-  return PyModule_AddFunctions(module, functions) == 0 && init_nvtx(module);
+  return PyModule_AddFunctions(module, functions) == 0 &&
+         PyModule_AddFunctions(module, functions_of_devices) == 0 && init_nvtx(module);
 }
 
 }  // namespace rush::py

@@ -16,8 +16,8 @@ struct Activity {
   uint32_t name = 0;  // its place in Activities::names
   // Where it ran. Of a call: -1, and what the operating system calls the thread.
   int32_t device = -1, stream = 0;
-  uint32_t correlation = 0;  // a call and what it queued have the same
-  uint32_t graph = 0;        // of the graph that it is a node of; 0: none
+  uint32_t correlation = 0;    // a call and what it queued have the same
+  uint32_t graph = 0;          // of the graph that it is a node of; 0: none
   int64_t begin = 0, end = 0;  // ns of the steady clock
   uint64_t event = 0;          // what push was given when it was queued; 0: nothing
   uint64_t bytes = 0;

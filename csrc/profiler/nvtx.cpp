@@ -16,14 +16,9 @@ namespace {
 // ---- the tables that a tool fills in; numbers and layouts are those of NVTX 3 ----
 
 using Function = void (*)();
-enum Module : int { kCore = 1, kModules = 7 };
-enum CoreFunction : size_t {
-  kMarkA = 2,
-  kRangeStartA = 5,
-  kRangeEnd = 7,
-  kRangePushA = 9,
-  kRangePop = 11,
-};
+constexpr int kCore = 1, kModules = 7;
+// Places of the functions in the table of kCore.
+constexpr size_t kMarkA = 2, kRangeStartA = 5, kRangeEnd = 7, kRangePushA = 9, kRangePop = 11;
 constexpr unsigned kSlots = 16;  // no module has more functions
 constexpr uint32_t kVersion = 3;
 constexpr int kNoTool = -2;  // what nested ranges return without one
@@ -33,7 +28,7 @@ std::array<std::array<Function, kSlots>, kModules> g_functions{};
 int module_table(int module, Function*** table, unsigned* size) {
   static auto slots = [] {
     std::array<std::array<Function*, kSlots + 1>, kModules> all{};
-    for (size_t m = 0; m < kModules; ++m)
+    for (size_t m = 0; m < all.size(); ++m)
       for (size_t i = 1; i < kSlots; ++i) all[m][i] = &g_functions[m][i];
     return all;
   }();

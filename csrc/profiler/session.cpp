@@ -68,9 +68,7 @@ constexpr int kSessionShift = 48, kBufferShift = 32;
 const ActivityRecorder& recorder() { return activity_recorders(Device{DeviceType::CUDA, 0}); }
 
 // A range of no length, so that the wait has a line.
-void note_wait(const char* what) {
-  stream::end_range(stream::begin_range(what, kWaitTag), false);
-}
+void note_wait(const char* what) { stream::end_range(stream::begin_range(what, kWaitTag), false); }
 
 int start_devices(std::string& why_not) {
   g_wait_listener = note_wait;  // for good: threads that nobody watches test a bit

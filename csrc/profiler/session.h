@@ -21,7 +21,9 @@
 
 namespace rush::profiler {
 
-enum Wanted : uint32_t { kShapes = 1, kMemory = 2, kFlops = 4, kStacks = 8, kDevices = 16, kNoOps = 32 };
+// What a session is asked to note; kNoOps: what devices do, and nothing else.
+inline constexpr uint32_t kShapes = 1, kMemory = 2, kFlops = 4, kStacks = 8, kDevices = 16,
+                          kNoOps = 32;
 
 // The tag of a range that says that the host is about to wait for a device.
 inline constexpr uint64_t kWaitTag = 3;
@@ -133,7 +135,7 @@ class RUSH_API Session final : public StreamListener {
   const uint32_t wanted_;
   std::string devices_missing_;
   Activities activities_;
-  std::atomic<int> channel_;  // of the recorder of devices; below zero: none
+  std::atomic<int> channel_;   // of the recorder of devices; below zero: none
   uint64_t first_number_ = 0;  // what the numbers of all its events begin with
   const int64_t begin_, wall_begin_;
   int64_t end_ = 0;

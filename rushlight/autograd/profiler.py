@@ -137,12 +137,12 @@ class emit_nvtx:
         if self.entered:
             raise RuntimeError("autograd.profiler.emit_nvtx: it cannot be entered twice")
         self.entered = True
-        _C._nvtx_emit(bool(self.record_shapes))
+        _C._nvtx("emit", bool(self.record_shapes))
         return self
 
     def __exit__(self, *error: object) -> Literal[False]:
         if self.enabled:
-            _C._nvtx_emit(None)
+            _C._nvtx("emit", None)
         return False
 
 

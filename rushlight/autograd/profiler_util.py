@@ -62,6 +62,10 @@ def _formatted(attribute):
     return property(text)
 
 
+def _same_as(attribute):
+    return property(lambda self: getattr(self, attribute))
+
+
 class _Times:
     """What events and averages have in common: text of times, and times under their older names.
 
@@ -94,17 +98,10 @@ class _Times:
     def device_time(self) -> float:
         return self.device_time_total / self.count if self.count else 0.0
 
-    @property
-    def cuda_time(self) -> float:
-        return self.device_time
-
-    @property
-    def cuda_time_total(self) -> float:
-        return self.device_time_total
-
-    @property
-    def self_cuda_time_total(self) -> float:
-        return self.self_device_time_total
+    # Their older names.
+    cuda_time = _same_as("device_time")
+    cuda_time_total = _same_as("device_time_total")
+    self_cuda_time_total = _same_as("self_device_time_total")
 
 
 class FunctionEvent(_Times):

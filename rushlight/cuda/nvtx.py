@@ -17,27 +17,27 @@ __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start
 
 def range_push(msg: str) -> int:
     """Opens a range inside the ranges of this thread; returns its depth, from 0 (-2: no tool)."""
-    return _C._nvtx_range_push(msg)
+    return _C._nvtx("push", msg)
 
 
 def range_pop() -> int:
     """Closes the last range of this thread; returns its depth (-2: no tool)."""
-    return _C._nvtx_range_pop()
+    return _C._nvtx("pop", None)
 
 
 def range_start(msg: str) -> int:
     """Opens a range that another thread may close; returns its number (0: no tool)."""
-    return _C._nvtx_range_start(msg)
+    return _C._nvtx("start", msg)
 
 
 def range_end(range_id: int) -> None:
     """Closes the range with this number."""
-    _C._nvtx_range_end(range_id)
+    _C._nvtx("end", range_id)
 
 
 def mark(msg: str) -> None:
     """Marks a moment."""
-    _C._nvtx_mark(msg)
+    _C._nvtx("mark", msg)
 
 
 @contextmanager

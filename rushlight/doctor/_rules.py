@@ -227,11 +227,11 @@ def _inputs(notes: Notes) -> Iterator[Finding]:
 def _symmetric(notes: Notes) -> Iterator[Finding]:
     for model in notes.models.values():
         for name, p in model.named_parameters():
-            if p.dim() == 2 and min(p.shape) > 1 and p.numel() <= 1 << 24 and _is_matrix(name):
-                rows = p.detach()
-                if bool((rows == rows[0]).all()) and bool((rows[:, :1] == rows).all()):
+            if p.dim() >= 2 and min(p.shape[:2]) > 1 and p.numel() <= 1 << 24 and _is_matrix(name):
+                rows = p.detach()  # one per unit
+                if bool((rows == rows[0]).all()):
                     yield Finding(
-                        f"All values of {name} are equal",
+                        f"All rows of {name} are equal",
                         f"{list(p.shape)}, after {len(notes.steps)} steps",
                         "units that start alike stay alike: use nn.init, or the layer's own start",
                         None,

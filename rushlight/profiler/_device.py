@@ -150,9 +150,9 @@ class Idle:
 
     begin: float
     end: float
-    cause: str
-    before: Any  # what ran next
-    line: str | None = None
+    line: str | None  # of the program
+    cause: str = "queue"  # a key of CAUSES
+    before: Any = None  # what ran next
 
     @property
     def length(self) -> float:
@@ -309,6 +309,6 @@ def _times_of(device: int, ran: list[Any], host: _Host) -> DeviceTimes:
     for event in ran[1:]:
         if event.time_range.start > busy_until:
             cause, line = _cause(host, busy_until, event)
-            found.idle.append(Idle(busy_until, event.time_range.start, cause, event, line))
+            found.idle.append(Idle(busy_until, event.time_range.start, line, cause, event))
         busy_until = max(busy_until, event.time_range.end)
     return found

@@ -57,12 +57,14 @@ class Verdict:
 
 def _describe_device(times: DeviceTimes) -> str:
     idle = times.total - times.busy
-    causes = ", ".join(f"{format_time(us)} {CAUSES[cause]}"
-                       for cause, us in times.idle_by_cause().items() if us >= 0.05 * idle)  # fmt: skip
+    found = [(cause, us) for cause, us in times.idle_by_cause().items() if us >= 0.05 * idle]
+    causes = ", ".join(f"{format_time(us)} {CAUSES[cause]}" for cause, us in found)
     said = f": {causes}" if causes else ""
     share = idle / times.total if times.total else 0.0
-    return (f"GPU {times.device}: kernels {format_time(times.kernels)}, copies "
-            f"{format_time(times.copies)}, idle {format_time(idle)} ({_percent(share)}){said}.")
+    return (
+        f"GPU {times.device}: kernels {format_time(times.kernels)}, copies "
+        f"{format_time(times.copies)}, idle {format_time(idle)} ({_percent(share)}){said}."
+    )
 
 
 @dataclass
@@ -100,8 +102,8 @@ _IDLE_ADVICE = {
             "every hundred steps",
     "loader": "give the DataLoader more num_workers, with pin_memory=True",
     "memory": "keep shapes the same from step to step, so that cached memory is used again",
-    "overhead": "enlarge the batch, or wrap the model in rushlight.compile or a CUDA graph, so that "
-                "the host keeps ahead",
+    "overhead": "enlarge the batch, or wrap the model in rushlight.compile or a CUDA graph, so "
+                "that the host keeps ahead",
     "python": "move work that is not tensors' out of the loop, or into the workers of a loader",
     "communication": "communicate while kernels run: DistributedDataParallel overlaps both",
     "queue": "kernels are short: a larger batch, or a CUDA graph, has less between them",
@@ -400,8 +402,8 @@ def _first_calls(case: _Case) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[_Case], Iterator[Finding]], ...] = (
-    _gpu_idle, _loader, _host, _optimizer, _moving, _copies, _doubles, _threads, _computing, _growth,
-    _unused_gradients, _first_calls,
+    _gpu_idle, _loader, _host, _optimizer, _moving, _copies, _doubles, _threads, _computing,
+    _growth, _unused_gradients, _first_calls,
 )  # fmt: skip
 
 

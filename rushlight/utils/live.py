@@ -6,8 +6,8 @@
         plot.add(loss=loss, accuracy=accuracy)
         plot.histogram("weights", layer.weight)
 
-Notebooks draw it below the cell, terminals redraw it in place, and what is neither (a log file) gets
-it once, at the end. Nothing but the standard library is needed, and IPython only in notebooks.
+Notebooks draw it below the cell, terminals redraw it in place, and what is neither (a log file)
+gets it once, at the end. Nothing but the standard library is needed, and IPython only in notebooks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BINS = 40
 
 
 class _Curve:
-    """Values by step; where there are too many, every second one goes, so that memory is bounded."""
+    """Values by step; where there are too many, every second one goes."""
 
     def __init__(self) -> None:
         self.steps: list[float] = []
@@ -127,8 +127,10 @@ def _svg_histogram(name: str, counts: list[int], low: float, high: float, color:
     limits = (f'<text x="40" y="{height - 4}" font-size="10">{_short(low)}</text>'
               f'<text x="{width - 8}" y="{height - 4}" font-size="10" text-anchor="end">'
               f"{_short(high)}</text>") if counts else ""  # fmt: skip
-    return (f'<svg width="{width}" height="{height}" fill="currentColor" role="img">'
-            f'<text x="40" y="14" font-size="12">{html.escape(name)}</text>{bars}{limits}</svg>')
+    return (
+        f'<svg width="{width}" height="{height}" fill="currentColor" role="img">'
+        f'<text x="40" y="14" font-size="12">{html.escape(name)}</text>{bars}{limits}</svg>'
+    )
 
 
 def _braille(points: list[tuple[float, float]], columns: int, rows: int) -> list[str]:

@@ -286,13 +286,21 @@ FAKE(cuMemFreeHost)(void* p) {
   return kSuccess;
 }
 FAKE(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
-  tell({.call = 306, .kind = FakeWork::Copy, .direction = 8, .stream = s, .device = t_device,
+  tell({.call = 306,
+        .kind = FakeWork::Copy,
+        .direction = 8,
+        .stream = s,
+        .device = t_device,
         .bytes = n});
   LOCKED;
   return queue(s, [=] { std::memmove(host(to), host(from), n); });
 }
 FAKE(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t n, CUstream s) {
-  tell({.call = 277, .kind = FakeWork::Copy, .direction = 1, .stream = s, .device = t_device,
+  tell({.call = 277,
+        .kind = FakeWork::Copy,
+        .direction = 1,
+        .stream = s,
+        .device = t_device,
         .bytes = n});
   LOCKED;
   if (capturing(s) || stream_of(s)->line.is_idle())
@@ -303,7 +311,11 @@ FAKE(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t n, CUstream 
   return queue(s, [=] { std::memcpy(host(to), kept->data(), n); });
 }
 FAKE(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, size_t n, CUstream s) {
-  tell({.call = 279, .kind = FakeWork::Copy, .direction = 2, .stream = s, .device = t_device,
+  tell({.call = 279,
+        .kind = FakeWork::Copy,
+        .direction = 2,
+        .stream = s,
+        .device = t_device,
         .bytes = n});
   LOCKED;
   return queue(s, [=] { std::memcpy(to, host(from), n); });
@@ -572,8 +584,12 @@ FAKE(cuGraphGetNodes)(CUgraph graph, CUgraphNode*, size_t* count) {
 FAKE(cuGraphLaunch)(CUgraphExec exec, CUstream s) {
   LOCKED;
   if (capturing(s)) return kCaptureUnsupported;
-  tell({.call = 514, .kind = FakeWork::Kernel, .stream = s, .device = t_device,
-        .name = "a node of a graph", .graph = 7,
+  tell({.call = 514,
+        .kind = FakeWork::Kernel,
+        .stream = s,
+        .device = t_device,
+        .name = "a node of a graph",
+        .graph = 7,
         .count = unsigned(reinterpret_cast<Graph*>(exec)->work.size())});
   for (const auto& work : reinterpret_cast<Graph*>(exec)->work) stream_of(s)->line.add(work);
   return kSuccess;
@@ -618,8 +634,13 @@ FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void**, void*
   if (stream_of(config->stream)->device != t_device) return kInvalidHandle;
   if (g_modules.at(reinterpret_cast<unsigned long long>(f)) != t_device) return kInvalidHandle;
   if (!capturing(config->stream))
-    tell({.call = 652, .kind = FakeWork::Kernel, .stream = config->stream, .device = t_device,
-          .name = g_names.at(f).c_str(), .grid = config->grid_x, .block = config->block_x});
+    tell({.call = 652,
+          .kind = FakeWork::Kernel,
+          .stream = config->stream,
+          .device = t_device,
+          .name = g_names.at(f).c_str(),
+          .grid = config->grid_x,
+          .block = config->block_x});
   return queue(config->stream, [] {});
 }
 FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }

@@ -1,4 +1,4 @@
-"""What GPUs do, in profiles: over a CUPTI without a GPU (fake_cupti.cpp), whose kernels take 10 us."""
+"""What GPUs do, in profiles: over a CUPTI without a GPU (fake_cupti.cpp)."""
 
 import json
 import os

@@ -48,7 +48,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
   unsigned size = 0;
   for (const int module : {2, 3, 4, 5, 6})  // tools take all of them
     if (!callbacks->module_table(module, &table, &size) || !table) return 0;
-  if (callbacks->module_table(0, &table, &size) || callbacks->module_table(7, &table, &size)) return 0;
+  if (callbacks->module_table(0, &table, &size) || callbacks->module_table(7, &table, &size))
+    return 0;
   if (!callbacks->module_table(1, &table, &size) || size < 16) return 0;
   put(table, 2, mark);
   put(table, 5, start);

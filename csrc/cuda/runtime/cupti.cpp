@@ -68,8 +68,7 @@ constexpr size_t kBufferBytes = size_t(1) << 20, kMostBuffers = 64;
 constexpr size_t kMostRecords = size_t(1) << 21;
 constexpr int kChannelKinds[] = {kCustom0, kCustom1, kCustom2, kUnknown};
 constexpr int kChannels = int(std::size(kChannelKinds));
-constexpr int kKinds[] = {kExternal, kKernel,   kCopy,       kFill,
-                          kPeerCopy, kDriverCall, kRuntimeCall};
+constexpr int kKinds[] = {kExternal, kKernel, kCopy, kFill, kPeerCopy, kDriverCall, kRuntimeCall};
 
 uint64_t now() {
   using namespace std::chrono;
@@ -110,7 +109,7 @@ void buffer_requested(uint8_t** buffer, size_t* size, size_t* most_records) {
 }
 
 const char* memory_name(uint8_t kind) {
-  constexpr const char* names[] = {"Unknown", "Pageable", "Pinned",       "Device",
+  constexpr const char* names[] = {"Unknown", "Pageable", "Pinned",        "Device",
                                    "Array",   "Managed",  "Device Static", "Managed Static"};
   return kind < std::size(names) ? names[kind] : "Unknown";
 }

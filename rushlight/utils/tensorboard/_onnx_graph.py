@@ -34,8 +34,8 @@ def onnx_graph(file):
         nodes.append(NodeDef(name=name, op=node.op_type, input=inputs, attr=about))
         made_by.update(dict.fromkeys(node.output, name))
     for value in graph.output:
-        nodes.append(NodeDef(name=f"output/{value.name}", op="Output",
-                             input=[made_by[value.name]] if value.name in made_by else []))  # fmt: skip
+        sources = [made_by[value.name]] if value.name in made_by else []
+        nodes.append(NodeDef(name=f"output/{value.name}", op="Output", input=sources))
     return GraphDef(node=nodes, versions=VersionDef(producer=22))
 
 

@@ -22,6 +22,11 @@ def _log_softmax(self, dim, half_to_float):
     return self.log_softmax(dim, dtype=_C.float32 if half_to_float else None)
 
 
+def _wide(x):
+    """Half precision is computed with in float32, and rounded once."""
+    return x.float() if x.dtype in (_C.float16, _C.bfloat16) else x
+
+
 def _in_dtype_of_input(grad, input_dtype):
     """A softmax in float32 of a half tensor has a half gradient; others keep their own dtype."""
     return grad.to(input_dtype) if input_dtype in (_C.float16, _C.bfloat16) else grad
@@ -29,14 +34,16 @@ def _in_dtype_of_input(grad, input_dtype):
 
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of softmax, from its result."""
-    product = grad_output * output
-    grad = product - output * product.sum(dim, keepdim=True)
+    output = _wide(output)
+    product = _wide(grad_output) * output
+    grad = (product - output * product.sum(dim, keepdim=True)).to(grad_output.dtype)
     return _in_dtype_of_input(grad, input_dtype)
 
 
 def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of log_softmax, from its result."""
-    grad = grad_output - output.exp() * grad_output.sum(dim, keepdim=True)
+    wide = _wide(grad_output)
+    grad = (wide - _wide(output).exp() * wide.sum(dim, keepdim=True)).to(grad_output.dtype)
     return _in_dtype_of_input(grad, input_dtype)
 
 

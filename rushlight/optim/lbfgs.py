@@ -166,7 +166,7 @@ class LBFGS(Optimizer):
         offset = 0
         for p in self._params:
             p = _C.view_as_real(p) if p.is_complex() else p
-            p.add_(direction[offset : offset + p.numel()].view(p.shape), alpha=t)
+            p.add_(direction[offset : offset + p.numel()].view(p.shape), alpha=float(t))
             offset += p.numel()
 
     def _evaluate(self, closure, at, t, direction):
@@ -212,7 +212,7 @@ class LBFGS(Optimizer):
         """Up to ``max_iter`` iterations; returns the loss before them."""
         closure = enable_grad()(closure)
         group = self.param_groups[0]
-        lr = float(group["lr"])
+        lr = group["lr"]  # as it was given: the state keeps a step of the same kind
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise RuntimeError("LBFGS: line_search_fn must be None or 'strong_wolfe', "
                                f"not {group['line_search_fn']!r}")  # fmt: skip

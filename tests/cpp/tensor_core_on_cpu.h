@@ -131,8 +131,7 @@ void multiply_tile(T, float (&c)[Eighths][4], const u32 (&a)[4], const TilePlace
         if (!add) sum = 0;
         const int lower = e / 2, col = 8 * n + 2 * t + e % 2;
         for (int k = 0; k < 16; ++k) {
-          const float x =
-              word_element<T>(w.words[4 * g + k % 8 / 2][2 * (k / 8) + lower], k % 2);
+          const float x = word_element<T>(w.words[4 * g + k % 8 / 2][2 * (k / 8) + lower], k % 2);
           sum += x * (across ? tile.element<T>(k, col) : tile.element<T>(col, k));
         }
       }

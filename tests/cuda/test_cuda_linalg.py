@@ -503,7 +503,7 @@ def test_products_of_few_rows(rows, dtype):
             assert worst <= 4 * k**0.5 * (2**-11 if dtype == rl.float16 else 2**-8)
 
 
-@pytest.mark.parametrize("width", [5003, 5002, 5004])
+@pytest.mark.parametrize("width", [5003, 5002])
 @pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
 def test_products_by_rows_that_begin_anywhere(dtype, width):
     """A vocabulary's size is no multiple of eight: copies with aligned rows take part."""

@@ -158,9 +158,8 @@ void copy_on_device(const Tensor& src, const Tensor& dst) {
   const bool wider = wide != dst.element_size();
   with_nest(walk, [&]<class I>(const Nest<I, 2>& nest) {
     walk.peel([&](const std::array<int64_t, 2>& offsets, int64_t count) {
-      const CopyArgs args{
-          count, dst.data<char>() + offsets[0] * wide,
-          src.data<char>() + offsets[1] * (wider ? wide : src.element_size())};
+      const CopyArgs args{count, dst.data<char>() + offsets[0] * wide,
+                          src.data<char>() + offsets[1] * (wider ? wide : src.element_size())};
       const unsigned mode = sizeof(I) == 4 ? kShort : kLong;
       launch_each(kCopy, wider ? bytes_key(mode, wide) : copy_key(mode, dst, src), device, count,
                   args, nest);

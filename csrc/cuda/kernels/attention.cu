@@ -19,9 +19,9 @@ namespace rush {
 
 // Four blocks a processor where registers allow it: a usual batch of heads then runs in one wave.
 template <class T, int D>
-inline constexpr int kForwardBlocks = D > 64                          ? 2
+inline constexpr int kForwardBlocks = D > 64                           ? 2
                                       : sizeof(T) == 2 && !kWarpgroups ? 4
-                                                                      : 3;
+                                                                       : 3;
 
 template <class T, int D, int N, bool exact, int extras>
 __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
   const auto of_queries = [&](const void* p, const HeadSteps& steps, int width) {
     return rows_of<T>(args, p, steps, place.batch, place.head, args.queries, width);
   };
-  const auto load = [&](E (&to)[2][kRoom], int key) {
+  const auto load = [&](E(&to)[2][kRoom], int key) {
     load_tile<T, exact, D, N>(to[0], k, key);
     load_tile<T, exact, D, N>(to[1], v, key);
   };
@@ -257,8 +257,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
           const float weight = math::quick_exp2(p[n][e] - lse.v[e % 2]);
           p[n][e] = if_kept<extras>(kept, n, e, weight);
           if (for_keys)
-            ds[n][e] = weight * (if_kept<extras>(kept, n, e, ds[n][e]) * keep_scale -
-                                 delta.v[e % 2]);
+            ds[n][e] =
+                weight * (if_kept<extras>(kept, n, e, ds[n][e]) * keep_scale - delta.v[e % 2]);
         }
       }
       if (for_values) multiply_by_columns<T, exact, N, D>(value_grad, p, grads);

@@ -133,8 +133,8 @@ struct Dropout {
   }
   RUSH_FN u32 four_bits(u64 block) const {
     const Philox4 words = philox(key.seed, key.call, block);
-    return u32(words.v[0] < limit) | u32(words.v[1] < limit) << 1 |
-           u32(words.v[2] < limit) << 2 | u32(words.v[3] < limit) << 3;
+    return u32(words.v[0] < limit) | u32(words.v[1] < limit) << 1 | u32(words.v[2] < limit) << 2 |
+           u32(words.v[3] < limit) << 3;
   }
 };
 
@@ -147,7 +147,8 @@ RUSH_FN void find_kept(u32 (&kept)[4], const AttentionArgs& a, const Dropout& dr
   // blocks; else the half of two threads' blocks.
   const u32 own = transposed ? g % 4 : t % 2;
   const int query = transposed ? first_col + int(2 * t + own % 2) : first_row + int(g + own * 8);
-  const int key = transposed ? first_row + int(g / 4 * 4 + own / 2 * 8) : first_col + int(t / 2 * 4);
+  const int key =
+      transposed ? first_row + int(g / 4 * 4 + own / 2 * 8) : first_col + int(t / 2 * 4);
   u64 block = (u64(place.number) * u64(a.queries) + u64(query)) * dropout.blocks + u64(key / 4);
   const u64 step = transposed ? 8 * dropout.blocks : 2;
   u32 bits = 0;

@@ -9,8 +9,8 @@ struct OddRowsArgs {
   const void* from;
   void* to;
   i64 from_step, to_step;  // from row to row, in elements
-  i64 rows;            // that are read; those after them are zero
-  i32 width, written;  // of a row; what is written past its width is zero
+  i64 rows;                // that are read; those after them are zero
+  i32 width, written;      // of a row; what is written past its width is zero
 };
 
 inline constexpr int kOddRowsEach = 8;  // elements of a thread

@@ -44,38 +44,38 @@ RUSH_FN u64 tile_descriptor(const void* at, u32 step) {
 
 #define RUSH_FOUR(i) "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])
 #define RUSH_SIXTEEN(i) RUSH_FOUR(i), RUSH_FOUR(i + 1), RUSH_FOUR(i + 2), RUSH_FOUR(i + 3)
-#define RUSH_WORDS_16                                                                           \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define RUSH_WORDS_32                                                                           \
+#define RUSH_WORDS_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define RUSH_WORDS_32 \
   RUSH_WORDS_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define RUSH_WORDS_64                                                                           \
-  RUSH_WORDS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, " \
-                "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "   \
-                "%62, %63"
+#define RUSH_WORDS_64                                                                 \
+  RUSH_WORDS_32                                                                       \
+      ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, " \
+      "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "   \
+      "%62, %63"
 // The words of c, then a's four (from number A on), the tile, whether to add, whether transposed.
-#define RUSH_MULTIPLY(shape, type, words, A0, A1, A2, A3, TILE, ADD, ACROSS, ...)               \
-  asm volatile(                                                                                 \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %" ADD ", 0;\n"                                         \
-      "wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" words "}, {%" A0 ", %"   \
-      A1 ", %" A2 ", %" A3 "}, %" TILE ", p, 1, 1, %" ACROSS ";\n}"                             \
-      : __VA_ARGS__                                                                             \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile), "r"(int(add)),                   \
-        "n"(int(across)))
-#define RUSH_MULTIPLY_WIDTHS(T, type)                                                           \
-  template <bool across>                                                                        \
-  RUSH_FN void multiply_tile(T, float (&c)[4][4], const u32 (&a)[4], u64 tile, bool add) {      \
-    RUSH_MULTIPLY("m64n32k16", type, RUSH_WORDS_16, "16", "17", "18", "19", "20", "21", "22",   \
-                  RUSH_SIXTEEN(0));                                                             \
-  }                                                                                             \
-  template <bool across>                                                                        \
-  RUSH_FN void multiply_tile(T, float (&c)[8][4], const u32 (&a)[4], u64 tile, bool add) {      \
-    RUSH_MULTIPLY("m64n64k16", type, RUSH_WORDS_32, "32", "33", "34", "35", "36", "37", "38",   \
-                  RUSH_SIXTEEN(0), RUSH_SIXTEEN(4));                                            \
-  }                                                                                             \
-  template <bool across>                                                                        \
-  RUSH_FN void multiply_tile(T, float (&c)[16][4], const u32 (&a)[4], u64 tile, bool add) {     \
-    RUSH_MULTIPLY("m64n128k16", type, RUSH_WORDS_64, "64", "65", "66", "67", "68", "69", "70",  \
-                  RUSH_SIXTEEN(0), RUSH_SIXTEEN(4), RUSH_SIXTEEN(8), RUSH_SIXTEEN(12));         \
+#define RUSH_MULTIPLY(shape, type, words, A0, A1, A2, A3, TILE, ADD, ACROSS, ...)                \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" ADD                                          \
+               ", 0;\n"                                                                          \
+               "wgmma.mma_async.sync.aligned." shape ".f32." type "." type " {" words "}, {%" A0 \
+               ", %" A1 ", %" A2 ", %" A3 "}, %" TILE ", p, 1, 1, %" ACROSS ";\n}"               \
+               : __VA_ARGS__                                                                     \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile), "r"(int(add)),           \
+                 "n"(int(across)))
+#define RUSH_MULTIPLY_WIDTHS(T, type)                                                          \
+  template <bool across>                                                                       \
+  RUSH_FN void multiply_tile(T, float (&c)[4][4], const u32(&a)[4], u64 tile, bool add) {      \
+    RUSH_MULTIPLY("m64n32k16", type, RUSH_WORDS_16, "16", "17", "18", "19", "20", "21", "22",  \
+                  RUSH_SIXTEEN(0));                                                            \
+  }                                                                                            \
+  template <bool across>                                                                       \
+  RUSH_FN void multiply_tile(T, float (&c)[8][4], const u32(&a)[4], u64 tile, bool add) {      \
+    RUSH_MULTIPLY("m64n64k16", type, RUSH_WORDS_32, "32", "33", "34", "35", "36", "37", "38",  \
+                  RUSH_SIXTEEN(0), RUSH_SIXTEEN(4));                                           \
+  }                                                                                            \
+  template <bool across>                                                                       \
+  RUSH_FN void multiply_tile(T, float (&c)[16][4], const u32(&a)[4], u64 tile, bool add) {     \
+    RUSH_MULTIPLY("m64n128k16", type, RUSH_WORDS_64, "64", "65", "66", "67", "68", "69", "70", \
+                  RUSH_SIXTEEN(0), RUSH_SIXTEEN(4), RUSH_SIXTEEN(8), RUSH_SIXTEEN(12));        \
   }
 RUSH_MULTIPLY_WIDTHS(half, "f16")
 RUSH_MULTIPLY_WIDTHS(bfloat16, "bf16")

@@ -75,8 +75,8 @@ struct Rows {
   bool is_odd() const { return off() || width % kUnit || count % kUnit; }
   // Whether a launch has enough blocks for it.
   bool fits() const {
-    return width < int64_t(1) << 30 &&
-           rounded(count) * (rounded(width) / kThreads + 1) < int64_t(1) << 31;
+    return width < int64_t(1) << 30 && rounded(count) * (rounded(width) / kThreads + 1) < int64_t(1)
+                                                                                              << 31;
   }
 };
 
@@ -84,8 +84,8 @@ struct Rows {
 void copy_rows(const Rows& from, void* to, int64_t to_step, int64_t count, int64_t width,
                int device) {
   const int64_t read = std::min(from.width, width);
-  OddRowsArgs args{from.data, to, from.step, to_step, std::min(from.count, count), i32(read),
-                   i32(width)};
+  OddRowsArgs args{from.data, to,        from.step, to_step, std::min(from.count, count),
+                   i32(read), i32(width)};
   const uintptr_t odd = reinterpret_cast<uintptr_t>(from.data) / 2 |
                         reinterpret_cast<uintptr_t>(to) / 2 |
                         uintptr_t(from.step | to_step | read | width);

@@ -24,7 +24,7 @@ class AlignedProduct {
   bool pays() const { return pays_; }
   // Each of these is t itself where that will do.
   Tensor factor(const Tensor& t) const;
-  Tensor result(const Tensor& t) const;                      // yet to be computed
+  Tensor result(const Tensor& t) const;                       // yet to be computed
   void copy_back(const Tensor& from, const Tensor& t) const;  // from such a result
   // `count` numbers of t's type and device.
   Tensor vector(const void* data, int64_t count, const Tensor& t) const;

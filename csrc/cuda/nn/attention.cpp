@@ -157,8 +157,9 @@ struct Call {
     }
     int width = 32;
     while (width < std::max(args.width, args.value_width)) width *= 2;
-    instance = {q.dtype(), width, q.dtype() != DType::Float32 || !settings().matmul_tf32.load(),
-                (mask.defined() ? uint64_t(kMasked) : 0) | (o.dropout > 0 ? uint64_t(kDropout) : 0)};
+    instance = {
+        q.dtype(), width, q.dtype() != DType::Float32 || !settings().matmul_tf32.load(),
+        (mask.defined() ? uint64_t(kMasked) : 0) | (o.dropout > 0 ? uint64_t(kDropout) : 0)};
   }
 
   // A copy takes the place of what cannot be walked.
@@ -223,8 +224,8 @@ struct Call {
     const int64_t blocks = args.blocks * all_heads;
     check(blocks < int64_t(1) << 31, ErrorKind::NotImplemented, "scaled_dot_product_attention",
           "too many rows for a GPU: ", rows * all_heads);
-    launch(by_warpgroups(instance, device) ? kHopper : kAttention, instance.key(kernel, part), device,
-           {unsigned(blocks)}, {kAttentionThreads}, args);
+    launch(by_warpgroups(instance, device) ? kHopper : kAttention, instance.key(kernel, part),
+           device, {unsigned(blocks)}, {kAttentionThreads}, args);
   }
 };
 

@@ -14,9 +14,9 @@ def full(value):
     t.copy_(rl.full((n,), float(value)))
     return t
 def value(t):
-    values = set(t.cpu().tolist())
-    assert len(values) == 1, values
-    return values.pop()
+    t = t.cpu()
+    assert bool((t == t[0]).all())
+    return t[0].item()
 """
 
 
@@ -230,19 +230,19 @@ def f(x):
     return x
 g = frozen(f)
 reserved = []
-for k in range(1, 21):
+for k in range(1, 13):
     x = rl.zeros(k * 2**18, device="cuda")
     for _ in range(7):
         assert g(x).shape == x.shape
     reserved.append(cuda.memory_reserved() >> 20)
 graphs = [row[8] for row in recordings(g).programs()]
 print(sum("launches" in text for text in graphs), len(graphs))
-print(reserved[-1] < 12 * 20, reserved)
+print(reserved[-1] < 12 * 14, reserved)
 rl.compiler.reset()
 del x
 cuda.empty_cache()
 print(cuda.memory_reserved() >> 20)
 """)
-    assert out[0] == "8 20"
+    assert out[0] == "8 12"
     assert out[1].startswith("True")
     assert int(out[2]) <= 2

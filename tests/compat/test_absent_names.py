@@ -112,7 +112,7 @@ NOWHERE = [
     ("ao.quantization", "default_qconfig", "no quantization", "bfloat16", "not planned"),
     ("onnx", "no_such", "PyTorch's exporter", "onnx.export", "not planned"),
     ("fx", "no_such", "part of fx", "replaced patterns", "not planned"),
-    ("export", "no_such", "not traced", "save and load", "planned for"),
+    ("export", "no_such", "PyTorch's exporter", "export.export", "not planned"),
     ("_inductor", "no_such", "no compiler with graphs", "compile()", "planned for"),
     ("cuda", "no_such", "CUDA interface", "", "not planned"),
     ("utils.cpp_extension", "no_such", "C++ and CUDA files", "custom_op", "not planned"),

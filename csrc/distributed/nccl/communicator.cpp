@@ -127,8 +127,8 @@ void Communicator::destroy() noexcept {
   if (!comm) return;
   // It waits for the others, who may be gone.
   struct Ended {
-    std::mutex mutex;
-    std::condition_variable changed;
+    Mutex mutex{LockRank::Work};
+    std::condition_variable_any changed;
     bool yes = false;
   };
   const auto ended = std::make_shared<Ended>();

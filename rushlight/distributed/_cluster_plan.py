@@ -121,16 +121,15 @@ class ClusterPlan:
         return "\n".join(text)
 
 
-@dataclass
 class Layer:
-    """A block of the model, or all that is outside of blocks."""
+    """A block of the model, or all that is outside of blocks: seconds forward and backward; bytes of
+    parameters, of what is kept for backward, and of what it returns."""
 
-    parameter_bytes: float
-    forward: float  # seconds
-    backward: float
-    kept_bytes: float  # activations for backward
-    output_bytes: float
-    is_block: bool = True
+    def __init__(self, parameter_bytes: float, forward: float, backward: float, kept_bytes: float,
+                 output_bytes: float, is_block: bool = True) -> None:  # fmt: skip
+        self.parameter_bytes, self.kept_bytes = parameter_bytes, kept_bytes
+        self.forward, self.backward = forward, backward
+        self.output_bytes, self.is_block = output_bytes, is_block
 
 
 @dataclass

@@ -55,16 +55,14 @@ class Traffic:
         return Traffic(self.seconds * count, self.inside * count, self.between * count)
 
 
-@dataclass(frozen=True)
 class Ring:
     """Ranks of one group: ``each`` on every one of ``nodes``; ``sharers`` such groups use the
     nodes' links at the same time."""
 
-    inside: Link
-    between: Link
-    each: int
-    nodes: int
-    sharers: int = 1
+    def __init__(self, inside: Link, between: Link, each: int, nodes: int,
+                 sharers: int = 1) -> None:  # fmt: skip
+        self.inside, self.between = inside, between
+        self.each, self.nodes, self.sharers = each, nodes, sharers
 
     def _one_way(self, nbytes: float) -> Traffic:
         """reduce_scatter, or all_gather, which is its reverse."""

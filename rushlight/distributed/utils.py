@@ -12,13 +12,9 @@ __all__: list[str] = []
 
 
 def _sync_module_states(
-    module: Any,
-    process_group: Any,
-    broadcast_bucket_size: int,
-    src: int,
-    params_and_buffers_to_ignore: Any,
-    broadcast_buffers: bool = True,
-) -> None:
+    module: Any, process_group: Any, broadcast_bucket_size: int, src: int,
+    params_and_buffers_to_ignore: Any, broadcast_buffers: bool = True,
+) -> None:  # fmt: skip
     """Gives all ranks the parameters, and the buffers, of rank ``src`` of the group."""
     states = [p.detach() for n, p in module.named_parameters()
               if n not in params_and_buffers_to_ignore]  # fmt: skip

@@ -26,12 +26,8 @@ class context:
         self._inside.__enter__()
         return self._context.number
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:  # fmt: skip
         self._inside.__exit__(None, None, None)
         self._contexts.release(self._context.number)
 

@@ -20,7 +20,7 @@ class PostLocalSGDOptimizer(Optimizer):
         self.param_groups = optim.param_groups
 
     @property
-    def state(self) -> Any:  # type: ignore[override]
+    def state(self) -> dict[Any, Any]:  # type: ignore[override]
         """That of the optimiser inside."""
         return self.optim.state
 
@@ -44,7 +44,7 @@ class PostLocalSGDOptimizer(Optimizer):
         self.optim.load_state_dict(rest)
         self.averager.step = step or 0
 
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: Any = None) -> float | None:  # type: ignore[override]
         """One step, and the averager's turn."""
         loss = self.optim.step() if closure is None else self.optim.step(closure)
         self.averager.average_parameters(self.param_groups)

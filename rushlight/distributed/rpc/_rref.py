@@ -76,22 +76,23 @@ class OwnedValues:
             return self._entry(number).value
 
     def add(self, number: Number, copy: Number) -> None:
+        """There is one more copy."""
         with self._lock:
             entry = self._entry(number)
-            if copy in entry.dropped:
-                entry.dropped.remove(copy)
-            else:
-                entry.copies.add(copy)
-            self._forget_if_unused(number, entry)
+            self._move(number, entry, copy, entry.copies, entry.dropped)
 
     def drop(self, number: Number, copy: Number) -> None:
+        """A copy died."""
         with self._lock:
             entry = self._entry(number)
-            if copy in entry.copies:
-                entry.copies.remove(copy)
-            else:
-                entry.dropped.add(copy)
-            self._forget_if_unused(number, entry)
+            self._move(number, entry, copy, entry.dropped, entry.copies)
+
+    def _move(self, number, entry, copy, into, met):
+        if copy in met:
+            met.remove(copy)
+        else:
+            into.add(copy)
+        self._forget_if_unused(number, entry)
 
     def _forget_if_unused(self, number, entry):
         if not entry.copies and not entry.dropped:
@@ -188,15 +189,15 @@ class RRef(Generic[_T]):
             self._creation.wait()  # raises if the owner could not be reached
         return self._worker.call(self.owner(), "fetch", self._number, timeout).wait()
 
-    def rpc_sync(self, timeout: float = UNSET_RPC_TIMEOUT) -> Any:
+    def rpc_sync(self, timeout: float = UNSET_RPC_TIMEOUT) -> _Proxy:
         """Calls methods of the value on its owner: ``rref.rpc_sync().method(...)``."""
         return _Proxy(self, "rpc_sync", timeout)
 
-    def rpc_async(self, timeout: float = UNSET_RPC_TIMEOUT) -> Any:
+    def rpc_async(self, timeout: float = UNSET_RPC_TIMEOUT) -> _Proxy:
         """The same, returning futures."""
         return _Proxy(self, "rpc_async", timeout)
 
-    def remote(self, timeout: float = UNSET_RPC_TIMEOUT) -> Any:
+    def remote(self, timeout: float = UNSET_RPC_TIMEOUT) -> _Proxy:
         """The same, returning RRefs."""
         return _Proxy(self, "remote", timeout)
 

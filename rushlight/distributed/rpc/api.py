@@ -131,12 +131,9 @@ def _checked(what, func, args, kwargs):
 
 
 def rpc_async(
-    to: str | int | WorkerInfo,
-    func: Callable[..., Any],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
-    timeout: float = UNSET_RPC_TIMEOUT,
-) -> Future:
+    to: str | int | WorkerInfo, func: Callable[..., Any], args: Any = None,
+    kwargs: dict[str, Any] | None = None, timeout: float = UNSET_RPC_TIMEOUT,
+) -> Future:  # fmt: skip
     """Calls ``func(*args, **kwargs)`` on a worker; returns a Future of its result. An exception
     there is raised by ``wait``, with the traceback of the other worker in its text."""
     worker = current_worker("rpc.rpc_async")
@@ -145,12 +142,9 @@ def rpc_async(
 
 
 def rpc_sync(
-    to: str | int | WorkerInfo,
-    func: Callable[..., Any],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
-    timeout: float = UNSET_RPC_TIMEOUT,
-) -> Any:
+    to: str | int | WorkerInfo, func: Callable[..., Any], args: Any = None,
+    kwargs: dict[str, Any] | None = None, timeout: float = UNSET_RPC_TIMEOUT,
+) -> Any:  # fmt: skip
     """The same, and waits for the result."""
     worker = current_worker("rpc.rpc_sync")
     payload = _checked("rpc_sync", func, args, kwargs)
@@ -158,12 +152,9 @@ def rpc_sync(
 
 
 def remote(
-    to: str | int | WorkerInfo,
-    func: Callable[..., Any],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
-    timeout: float = UNSET_RPC_TIMEOUT,
-) -> RRef:
+    to: str | int | WorkerInfo, func: Callable[..., Any], args: Any = None,
+    kwargs: dict[str, Any] | None = None, timeout: float = UNSET_RPC_TIMEOUT,
+) -> RRef:  # fmt: skip
     """Calls ``func(*args, **kwargs)`` on a worker, where the result stays; returns an RRef of it at
     once. An exception there is raised by whoever asks for the value."""
     worker = current_worker("rpc.remote")

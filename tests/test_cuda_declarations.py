@@ -210,3 +210,64 @@ def test_a_wrong_declaration_is_found(tmp_path):
             "static_assert(agree(A{}, A{}) && !agree(A{}, B{}));"
         )
         subprocess.run(["g++", "-std=c++20", "-fsyntax-only", str(source)], check=True)
+
+
+CUPTI = """
+kOk CUPTI_SUCCESS | kOtherSubscriber CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+kNoMoreRecords CUPTI_ERROR_MAX_LIMIT_REACHED | kDriverDomain CUPTI_CB_DOMAIN_DRIVER_API
+kRuntimeDomain CUPTI_CB_DOMAIN_RUNTIME_API | kSystemThreads CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
+kForcedFlush CUPTI_ACTIVITY_FLAG_FLUSH_FORCED | kCopy CUPTI_ACTIVITY_KIND_MEMCPY
+kFill CUPTI_ACTIVITY_KIND_MEMSET | kDriverCall CUPTI_ACTIVITY_KIND_DRIVER
+kRuntimeCall CUPTI_ACTIVITY_KIND_RUNTIME | kKernel CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
+kPeerCopy CUPTI_ACTIVITY_KIND_MEMCPY2 | kExternal CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION
+kUnknown CUPTI_EXTERNAL_CORRELATION_KIND_UNKNOWN | kCustom0 CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
+kCustom1 CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1 | kCustom2 CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2
+"""
+# Our record, NVIDIA's, and fields: ours and theirs.
+CUPTI_RECORDS = """
+KernelRecord CUpti_ActivityKernel9 registers registersPerThread start start end end device deviceId
+  stream streamId grid gridX block blockX static_shared staticSharedMemory
+  dynamic_shared dynamicSharedMemory correlation correlationId name name graph graphId
+CopyRecord CUpti_ActivityMemcpy6 copy_kind copyKind from_kind srcKind to_kind dstKind bytes bytes
+  start start end end device deviceId stream streamId correlation correlationId
+PeerCopyRecord CUpti_ActivityMemcpyPtoP4 copy_kind copyKind bytes bytes start start end end
+  device deviceId stream streamId correlation correlationId
+FillRecord CUpti_ActivityMemset4 bytes bytes start start end end device deviceId stream streamId
+  correlation correlationId memory_kind memoryKind
+CallRecord CUpti_ActivityAPI id cbid start start end end thread threadId correlation correlationId
+ExternalRecord CUpti_ActivityExternalCorrelation external_kind externalKind external externalId
+  correlation correlationId
+"""
+
+
+def test_records_of_cupti(tmp_path):
+    """Fields lie where CUPTI writes them, and calls have its numbers."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    headers = "#include <cstddef>\n#include <cuda.h>\n#include <cupti.h>"
+    if compile_against(tmp_path, "cupti.h", headers) != "":
+        pytest.skip("no usable cupti.h: NVIDIA's headers are not installed")
+    checks = [
+        f"static_assert(int(ours::{ours}) == int({theirs}));"
+        for ours, theirs in (p.split() for p in CUPTI.replace("\n", "|").split("|") if p.split())
+    ]
+    for row in CUPTI_RECORDS.strip().replace("\n  ", " ").splitlines():
+        record, theirs, *fields = row.split()
+        checks += [
+            f"static_assert(offsetof(ours::{record}, {a}) == offsetof({theirs}, {b}));"
+            for a, b in zip(fields[::2], fields[1::2], strict=True)
+        ]
+    text = "\n".join([
+        headers,
+        f'#include "{CSRC}/cuda/runtime/cupti_api.h"',
+        "namespace ours = rush::cuda::cupti;",
+        "#define DRIVER(name, id) static_assert(CUPTI_DRIVER_TRACE_CBID_##name == id);",
+        "RUSH_CUPTI_DRIVER_CALLS(DRIVER)",
+        "#define RUNTIME(name, id) static_assert(CUPTI_RUNTIME_TRACE_CBID_##name == id);",
+        "RUSH_CUPTI_RUNTIME_CALLS(RUNTIME)",
+        "#define EXISTS(symbol, name, params) static_assert(sizeof(&::symbol) == sizeof(void*));",
+        "RUSH_CUPTI(EXISTS)",
+        *checks,
+    ])  # fmt: skip
+    errors = compile_against(tmp_path, "cupti.h", text)
+    assert "error" not in errors, errors[:3000]

@@ -270,8 +270,9 @@ struct SoftmaxAs : SoftmaxTyped<"softmax"> {
   static constexpr uint32_t needs[] = {kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
     if (SoftmaxBackward::fits(g, c.out(), dim)) return {_softmax_backward(g, c.out(), dim, false)};
-    const Tensor gy = g * c.out();
-    return {gy - c.out() * sum(gy, IntList(&dim, 1), true)};
+    const DType wide = compute_type(g.dtype());  // half types lose what the difference is made of
+    const Tensor y = cast(c.out(), wide), gy = cast(g, wide) * y;
+    return {gy - y * sum(gy, IntList(&dim, 1), true)};
   }
 };
 
@@ -287,7 +288,9 @@ struct LogSoftmaxAs : SoftmaxTyped<"log_softmax"> {
   static constexpr uint32_t needs[] = {kOut};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim) {
     if (SoftmaxBackward::fits(g, c.out(), dim)) return {_softmax_backward(g, c.out(), dim, true)};
-    return {g - exp(c.out()) * sum(g, IntList(&dim, 1), true)};
+    const DType wide = compute_type(g.dtype());
+    const Tensor gw = cast(g, wide);
+    return {gw - exp(cast(c.out(), wide)) * sum(gw, IntList(&dim, 1), true)};
   }
 };
 

@@ -1,0 +1,47 @@
+"""What differs from PyTorch on purpose, and why. docs/numerics.md has it in words."""
+
+# By op, parts of the differences that tools/conformance.py reports.
+BETTER = {
+    # PyTorch's gradient is that of the elements that src replaces.
+    "as_strided_scatter": ("gradient 0",),
+    "block_diag": ("gradient",),  # PyTorch's leaves out the row of an empty part
+    "bartlett_window": ("refused",),  # complex windows of one element
+    "blackman_window": ("refused",),
+    "hamming_window": ("refused",),
+    "hann_window": ("refused",),
+    "cdist": ("result",),  # PyTorch loses nan in the largest difference
+    "clamp_min": ("refused",),  # a negative limit for unsigned numbers, which PyTorch wraps around
+    "clamp": ("refused",),
+    "clamp_max": ("refused",),
+    "cumprod": ("gradient",),  # complex numbers added up as real ones have a real gradient
+    "ldexp": ("gradient",),  # PyTorch's is zero where the exponent is negative
+    "log_softmax": ("result",),  # beside an infinite score: -inf, not nan
+    "mean": ("result",),
+    "nanmedian": ("result",),  # PyTorch does not write an out that it resizes
+    "polygamma": ("result",),  # infinite at the poles
+    "resize_": ("result",),  # new elements are whatever the memory held
+    "resize_as_": ("result",),
+    "sinc": ("result",),  # zero at whole numbers
+    "sort": ("result 1",),  # the order of equal elements is nobody's without stable=True
+    "sub": ("result",),  # alpha = 1 does not multiply infinities
+    "take_along_dim": ("refused",),  # PyTorch reads outside of the tensor with out=
+    "tensordot": ("result",),  # products of infinite complex numbers
+    "unravel_index": ("refused",),  # indices outside of the shape
+    "var_mean": ("result 1",),  # the mean beside an infinity is infinite
+    "ctc_loss": ("refused",),  # options that are no options
+    "grid_sampler": ("refused",),
+}
+# Refusals that are the rule here: writes through one memory location under several indices, and
+# dtypes that an op does not have, of empty tensors too.
+RULES = ("refers to one memory location", "not implemented for", "have no order",
+         "unexpected keyword 'out'",
+         "must have the same dtype", "they must be the same", "dim is out of range", "pass dtype= or convert")  # fmt: skip
+
+
+def is_better(op: str, found: str, call: str) -> bool:
+    """Is a difference one of those above? What PyTorch alone refuses is more than it has."""
+    if found.startswith("only PyTorch refuses"):
+        return True
+    if any(part in found for part in BETTER.get(op, ())):
+        return True
+    return found.startswith("refused") and any(rule in found for rule in RULES)

@@ -4,7 +4,7 @@
 - syntax.py: the code, parsed and checked: a small part of Python is let through.
 - types.py: the types that it names.
 - modules.py: modules for the objects of the archive.
-- language.py: what `torch.add` and its like mean to the compiler of scripts.
+- language.py: what `torch.add` and its like mean to the compiler of scripts; casts.py: its casts.
 - program.py: compiles the methods.
 """
 

@@ -7,13 +7,19 @@ from types import FunctionType
 from typing import Any
 
 from rushlight import _C
+from rushlight.jit._archive.casts import (
+    annotate,
+    get_attribute,
+    unchecked_cast,
+    uninitialized,
+)
 from rushlight.jit._archive.types import named_tuple_class
 from rushlight.jit._script import builtin
 from rushlight.jit._script import types as t
 from rushlight.jit._script.calls import NoFit, overloads
 from rushlight.jit._script.errors import Refusal, refuse
 from rushlight.jit._script.expr import Written
-from rushlight.jit._script.values import NONE, Val, pack, static, type_of
+from rushlight.jit._script.values import NONE, Val, static, type_of
 
 __all__ = ["scope_of"]
 
@@ -447,59 +453,11 @@ class _Constants:
             setattr(self, f"c{i}", value)
 
 
-# Casts --------------------------------------------------------------------------------------------
-
-
-def _annotate(c, kind, v):
-    wanted = kind.obj.type
-    if v.type == t.TENSOR and wanted in (t.INT, t.FLOAT, t.BOOL):
-        return c.builtin(f"{wanted}_tensor", v)
-    if v.known and v.type is None and v.items is None and isinstance(v.obj, dict):
-        return c.as_val(v, wanted)
-    if v.items is not None and not v.items:
-        return c.as_val(pack([], "list"), wanted)
-    return c.as_val(v, wanted) if type_of(v) is not None else v
-
-
-def _unchecked_cast(c, kind, v):
-    wanted = kind.obj.type
-    if v.type is None or v.type == wanted or v.known:
-        return v
-    if wanted == t.INT and "dtype" in str(v.type):  # numbers stand for dtypes there
-        wanted = t.DTYPE
-    return c.narrowed(v, wanted)
-
-
-def uninitialized(c: Any, kind: Any) -> Val:
-    """A value that is never looked at."""
-    wanted = kind.obj.type if isinstance(kind, Val) else kind
-    if wanted.optional or wanted == t.NONE:
-        return Val(wanted, {"is": None}) if wanted != t.NONE else NONE
-    plain = {t.INT: 0, t.FLOAT: 0.0, t.BOOL: False, t.STR: ""}
-    if wanted in plain:
-        return static(plain[wanted])
-    if wanted == t.TENSOR:
-        return c.builtin("tensor", static(0), NONE, NONE, static(False))
-    if wanted.kind == "Tuple":
-        return c.as_val(pack([uninitialized(c, item) for item in wanted.items]), wanted)
-    if wanted.kind in ("List", "Dict"):
-        return c.result(wanted, make=[])
-    if wanted == t.DEVICE:
-        return static(_C.device("cpu"))
-    if wanted == t.NUMBER:
-        return static(0)
-    refuse(f"a value of the type {wanted} is not given here")
-
-
-def _getattr(c, owner, name):
-    return c.attribute(owner, name.obj)
-
-
 def scope_of(program: Any, constants: list[Any]) -> dict[str, Any]:
     """The names around every function of an archive."""
     return {
         "torch": _Torch(), "ops": _Ops(), "__torch__": _Names(program, "__torch__"),
-        "CONSTANTS": _Constants(constants), "annotate": Written(_annotate),
-        "unchecked_cast": Written(_unchecked_cast), "uninitialized": Written(uninitialized),
-        "getattr": Written(_getattr), "inf": math.inf, "nan": math.nan,
+        "CONSTANTS": _Constants(constants), "annotate": Written(annotate),
+        "unchecked_cast": Written(unchecked_cast), "uninitialized": Written(uninitialized),
+        "getattr": Written(get_attribute), "inf": math.inf, "nan": math.nan,
     }  # fmt: skip

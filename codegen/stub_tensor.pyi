@@ -346,6 +346,10 @@ class Tensor:
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]:
         """The coordinates of the elements that are not zero, one tensor per dim."""
+    def hash_tensor(
+        self, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0
+    ) -> Tensor:
+        """The exclusive or of the elements' bits."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
         """The first coordinates of the elements that are not zero, filled up to a size."""
     def as_strided_scatter(

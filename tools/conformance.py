@@ -1,6 +1,6 @@
 """Compares Rushlight with PyTorch on calls by the thousand.
 
-    TORCH_PYTHON=python_with_pytorch python tools/conformance.py [--calls 300] [--report file] [op ...]
+    TORCH_PYTHON=path python tools/conformance.py [--calls 300] [--report file] [op ...]
 
 The calls are made of the op rows of the tests (tests/conformance/calls.py): other dtypes, sizes,
 layouts, numbers, flags, special values and forms. Each library runs them in a process of its own;
@@ -25,7 +25,8 @@ from conformance.better import is_better  # noqa: E402
 
 # Of the larger of the element and a share of the largest one, which sums of rounded terms need.
 TOLERANCE = {"float64": (1e-9, 1e-3), "complex128": (1e-9, 1e-3), "float32": (2e-4, 1e-2),
-             "complex64": (2e-4, 1e-2), "float16": (1e-2, 0.5), "bfloat16": (6e-2, 0.5)}  # fmt: skip
+             "complex64": (2e-4, 1e-2), "float16": (1e-2, 0.5),
+             "bfloat16": (6e-2, 0.5)}  # fmt: skip
 NOTHING = 1e-14  # of numbers around 1, what is left of those that cancel
 
 
@@ -145,7 +146,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", type=int, default=300, help="per op")
     parser.add_argument("--report", type=pathlib.Path)
-    parser.add_argument("--classes", action="store_true", help="also where both refuse, and one names another fault")
+    parser.add_argument("--classes", action="store_true", help="compare classes of errors, too")
     parser.add_argument("ops", nargs="*")
     options = parser.parse_args()
     peer = os.environ.get("TORCH_PYTHON")
@@ -154,8 +155,8 @@ def main():
     lines, total, bad = [], 0, 0
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, n) for n in ("ours", "theirs")]
-        running = [outcomes(python, flag, options.calls, options.ops, path) for python, flag, path in
-                   zip((sys.executable, peer), ("--self", "--peer"), paths, strict=True)]  # fmt: skip
+        sides = zip((sys.executable, peer), ("--self", "--peer"), paths, strict=True)
+        running = [outcomes(who, flag, options.calls, options.ops, to) for who, flag, to in sides]
         if any([p.wait() for p in running]):
             sys.exit("a library could not run the calls: see above")
         ours, theirs = map(read, paths)

@@ -33,9 +33,11 @@ BETTER = {
 }
 # Refusals that are the rule here: writes through one memory location under several indices, and
 # dtypes that an op does not have, of empty tensors too.
-RULES = ("refers to one memory location", "not implemented for", "have no order",
-         "unexpected keyword 'out'",
-         "must have the same dtype", "they must be the same", "dim is out of range", "pass dtype= or convert")  # fmt: skip
+RULES = (
+    "refers to one memory location", "not implemented for", "have no order",
+    "unexpected keyword 'out'", "must have the same dtype", "they must be the same",
+    "dim is out of range", "pass dtype= or convert",
+)  # fmt: skip
 
 
 def is_better(op: str, found: str, call: str) -> bool:

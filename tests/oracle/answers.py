@@ -24,7 +24,8 @@ EXPRESSIONS = [
     *(
         graded(f"rl.{e}")
         for e in (
-            "bernoulli(x / 6)", "normal(x, 1.0)", "normal(0.0, x)", "normal(x, x)", "bernoulli(x, 0.5)",
+            "bernoulli(x / 6)", "normal(x, 1.0)", "normal(0.0, x)", "normal(x, x)",
+            "bernoulli(x, 0.5)",
             "poisson(x)",
         )
     ),
@@ -41,7 +42,8 @@ EXPRESSIONS = [
     "rl.arange(0.0, -8.000001, -4.0, dtype=rl.int64)", "rl.arange(0.9, 5, 1, dtype=rl.int64)",
     "rl.arange(0, 5, 0.5, dtype=rl.int64)", "rl.linspace(0.5, 7.9, 5, dtype=rl.int64)",
     "rl.linspace(-3.7, 3.7, 5, dtype=rl.int32)", "rl.linspace(4.3, 0, 7, dtype=rl.uint8)",
-    "rl.logspace(0, 4, 5, base=2.7, dtype=rl.int64)", "rl.logspace(-1.5, 2, 4, base=2, dtype=rl.int32)",
+    "rl.logspace(0, 4, 5, base=2.7, dtype=rl.int64)",
+    "rl.logspace(-1.5, 2, 4, base=2, dtype=rl.int32)",
     "rl.range(0, 5, 1.5, dtype=rl.int64)",
     # scales of products of whole numbers
     "rl.addmm(n[:, :2], n[:, :2], n[:, :2], beta=1.7, alpha=2.9)",
@@ -60,7 +62,8 @@ EXPRESSIONS = [
     "rl.tensordot(n[:1, :1].int(), n.int(), dims=[[0, 1], [0, 1]])",
     *(
         f"rl.masked.{f}({t}, {dim}mask=n > 1)"
-        for f, dim in (("cumsum", "1, "), ("cumprod", "1, "), ("logsumexp", ""), ("var", ""), ("std", "1, "))
+        for f, dim in (("cumsum", "1, "), ("cumprod", "1, "), ("logsumexp", ""), ("var", ""),
+                       ("std", "1, "))
         for t in ("n.int()", "x.bfloat16()", "z")
         if not (f == "logsumexp" and t == "z")
     ),

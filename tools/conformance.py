@@ -157,7 +157,8 @@ def main():
         paths = [os.path.join(folder, n) for n in ("ours", "theirs")]
         sides = zip((sys.executable, peer), ("--self", "--peer"), paths, strict=True)
         running = [outcomes(who, flag, options.calls, options.ops, to) for who, flag, to in sides]
-        if any([p.wait() for p in running]):
+        codes = [process.wait() for process in running]  # of both, also when the first has failed
+        if any(codes):
             sys.exit("a library could not run the calls: see above")
         ours, theirs = map(read, paths)
     for name in ours:

@@ -189,9 +189,7 @@ def _native_batch_norm_legit(input, weight, bias, *settings, **named):
 
 def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
     """native_batch_norm while training, and memory for backward, which is empty here."""
-    found = native_batch_norm(
-        input, weight, bias, running_mean, running_var, True, momentum, eps
-    )
+    found = native_batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps)
     return *found, _C.empty(0, dtype=_C.uint8, device=input.device)
 
 
@@ -202,9 +200,7 @@ def max_pool2d_with_indices_backward(grad_output: Tensor, self: Tensor, kernel_s
     rows = self.shape[:-2]
     flat = self.reshape(*rows, self.shape[-2] * self.shape[-1]).clone().zero_()
     length = indices.shape[-2] * indices.shape[-1]
-    found = flat.scatter_add(
-        -1, indices.reshape(*rows, length), grad_output.reshape(*rows, length)
-    )
+    found = flat.scatter_add(-1, indices.reshape(*rows, length), grad_output.reshape(*rows, length))
     return found.reshape(self.shape)
 
 

@@ -122,8 +122,8 @@ class ClusterPlan:
 
 
 class Layer:
-    """A block of the model, or all that is outside of blocks: seconds forward and backward; bytes of
-    parameters, of what is kept for backward, and of what it returns."""
+    """A block of the model, or all that is outside of blocks: seconds forward and backward; bytes
+    of parameters, of what is kept for backward, and of what it returns."""
 
     def __init__(self, parameter_bytes: float, forward: float, backward: float, kept_bytes: float,
                  output_bytes: float, is_block: bool = True) -> None:  # fmt: skip

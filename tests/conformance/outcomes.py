@@ -14,8 +14,9 @@ LIMIT = 300  # seconds for the calls of one op
 
 def run_form(row, plan, args, kwargs):
     """The call in the form that its plan asks for."""
-    import rushlight as rl
     from ops import sample
+
+    import rushlight as rl
 
     if plan.form == "method":
         return sample.method(row, args, kwargs)
@@ -39,8 +40,9 @@ def plan_again(plan, wide=False):
 
 def kept(x):
     """A result as plain data: dtype, shape and array, or the object itself."""
-    import rushlight as rl
     from ops import sample
+
+    import rushlight as rl
 
     if not isinstance(x, rl.Tensor):
         return x if isinstance(x, bool | int | float | complex | str | type(None)) else str(x)
@@ -49,8 +51,9 @@ def kept(x):
 
 def gradients(found, args, kwargs):
     """The gradients of a weighted sum of the results, by the floating arguments."""
-    import rushlight as rl
     from ops import sample
+
+    import rushlight as rl
 
     results = [t for t in sample.leaves(found) if isinstance(t, rl.Tensor) and t.requires_grad]
     inputs = [t for t in sample.tensor_leaves(args, kwargs) if t.requires_grad]
@@ -66,7 +69,6 @@ def gradients(found, args, kwargs):
 
 def outcome(row, plan, wide=False):
     """("raised", names of classes), or ("gave", results, gradients or the error they raised)."""
-    import rushlight as rl
     from ops import sample
 
     try:
@@ -88,8 +90,9 @@ def outcome(row, plan, wide=False):
 
 
 def main(output, per_op, names):
-    from conformance.calls import plan
     from ops import rows
+
+    from conformance.calls import plan
 
     chosen = [r for r in rows.ROWS if not names or r.name in names]
     for row in chosen:

@@ -7,9 +7,23 @@ import rushlight as rl
 
 PARTS = [0.0, -0.0, 1.0, -2.5, 0.5, np.inf, -np.inf, np.nan]
 POINTS = np.array([complex(a, b) for a in PARTS for b in PARTS])
-NAMES = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
-         "atan": "arctan", "atanh": "arctanh", "cos": "cos", "cosh": "cosh", "exp": "exp",
-         "log": "log", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh"}
+NAMES = {
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atanh": "arctanh",
+    "cos": "cos",
+    "cosh": "cosh",
+    "exp": "exp",
+    "log": "log",
+    "sin": "sin",
+    "sinh": "sinh",
+    "sqrt": "sqrt",
+    "tan": "tan",
+    "tanh": "tanh",
+}
 
 
 def same(got, want):

@@ -103,9 +103,11 @@ def answer(rl, expression):
     try:
         found = eval(expression, names(rl))
     except Exception as error:
-        return [type(error).__name__] if rl.__name__ == "torch" else [
-            c.__name__ for c in type(error).__mro__
-        ]
+        return (
+            [type(error).__name__]
+            if rl.__name__ == "torch"
+            else [c.__name__ for c in type(error).__mro__]
+        )
     several = found if isinstance(found, list | tuple) else [found]
     return [None if t is None else _shown(rl, t) for t in several]
 

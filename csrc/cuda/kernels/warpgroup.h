@@ -47,11 +47,11 @@ RUSH_FN u64 tile_descriptor(const void* at, u32 step) {
 #define RUSH_WORDS_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define RUSH_WORDS_32 \
   RUSH_WORDS_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define RUSH_WORDS_64                                                                 \
-  RUSH_WORDS_32                                                                       \
-      ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, " \
-      "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "   \
-      "%62, %63"
+#define RUSH_WORDS_64                                                             \
+  RUSH_WORDS_32                                                                   \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, " \
+  "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "   \
+  "%62, %63"
 // The words of c, then a's four (from number A on), the tile, whether to add, whether transposed.
 #define RUSH_MULTIPLY(shape, type, words, A0, A1, A2, A3, TILE, ADD, ACROSS, ...)                \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" ADD                                          \

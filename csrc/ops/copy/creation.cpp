@@ -225,8 +225,7 @@ struct Linspace {
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
     Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
-    if (!t.is_meta())
-      copy_loops(t).linspace(t, end_for(t.dtype(), start), end_for(t.dtype(), end));
+    if (!t.is_meta()) copy_loops(t).linspace(t, end_for(t.dtype(), start), end_for(t.dtype(), end));
     return finished(std::move(t), requires_grad);
   }
 };

@@ -302,8 +302,7 @@ struct Addr {
       const Tensor product = outer(a, alpha.to<bool>() ? b : zeros_like(b));
       return beta.to<bool>() ? logical_or(self, product) : product;
     }
-    check(!is_exact(promote(a.dtype(), b.dtype())) ||
-              !(beta.is_floating() || alpha.is_floating()),
+    check(!is_exact(promote(a.dtype(), b.dtype())) || !(beta.is_floating() || alpha.is_floating()),
           ErrorKind::Runtime, name, "beta and alpha must be integers for ", a.dtype(), " tensors");
     return blend(name, self, outer(a, b), beta, alpha);
   }

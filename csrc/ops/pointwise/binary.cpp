@@ -256,7 +256,9 @@ struct FloatPower : Named<"float_power">, PowerGrads {
   }
   // In the wide type as well: a power of half precision numbers overflows before it is scaled.
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& a, const Tensor& b) {
-    const auto wide = [&](const Tensor& t) { return t.is_wrapped_number() ? t : cast(t, g.dtype()); };
+    const auto wide = [&](const Tensor& t) {
+      return t.is_wrapped_number() ? t : cast(t, g.dtype());
+    };
     return PowerGrads::grad(c, g, wide(a), wide(b));
   }
 };

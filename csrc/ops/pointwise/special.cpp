@@ -169,9 +169,7 @@ struct SpecialBessel {
     }
     const Tensor other = bessel(x, kind, 1 - order);
     // f / x tends to 1/2 (J, and I scaled) at 0
-    const auto over_x = [&] {
-      return kind == kJ || kind == kIScaled ? half_at_zero(y, x) : y / x;
-    };
+    const auto over_x = [&] { return kind == kJ || kind == kIScaled ? half_at_zero(y, x) : y / x; };
     if (kind == kJ || kind == kY) return {g * (order == 0 ? neg(other) : other - over_x())};
     if (kind == kIScaled)
       return {g * (order == 0 ? other - sign(x) * y : other - sign(x) * y - over_x())};

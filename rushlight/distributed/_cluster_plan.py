@@ -146,6 +146,10 @@ class Workload:
         return sum(x.forward + x.backward for x in self.layers) + self.optimizer_seconds
 
 
+def _has_any(items: Any) -> bool:
+    return next(iter(items), None) is not None
+
+
 def _blocks(model: Any) -> list[str]:
     """Paths of the layers that repeat: the longest list of modules of one kind."""
     best: list[str] = []
@@ -158,7 +162,7 @@ def _blocks(model: Any) -> list[str]:
             and any(True for _, child in children for _ in child.parameters())
         ):
             best = [f"{path}.{name}" if path else name for name, _ in children]
-    return best or [name for name, child in model.named_children() if any(child.parameters())]
+    return best or [name for name, child in model.named_children() if _has_any(child.parameters())]
 
 
 def _output_sizes(model: Any, args: Any, blocks: list[str]) -> dict[str, int]:

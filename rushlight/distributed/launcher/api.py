@@ -14,6 +14,8 @@ from rushlight.distributed.elastic.multiprocessing.errors import ChildFailedErro
 
 __all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
 
+_PORT = 29500  # where machines meet, if nobody says
+
 
 @dataclass
 class LaunchConfig:
@@ -64,7 +66,7 @@ def _job(config: LaunchConfig, command: list[str]) -> Job:
         node_rank=0 if alone else int(config.rdzv_configs.get("rank", 0)),
         processes=config.nproc_per_node,
         host=host or "127.0.0.1",
-        port=int(port) if port else (0 if alone else 29500),
+        port=int(port) if port else (0 if alone else _PORT),
         max_restarts=config.max_restarts,
         run_id=config.run_id or "none",
         role=config.role,

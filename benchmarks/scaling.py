@@ -276,7 +276,8 @@ def prediction(args):
 
 
 NOT_MEASURED = (
-    "## Not measured\n\nMore ranks than listed, real networks, GPUs, the six models of "
+    "## Not measured\n\nParts that are not above (such as two "
+    "network namespaces), more ranks, real networks, GPUs, the six models of "
     "Table 1, PyTorch's Gloo beside, what the judge and shared memory are worth. Published "
     "figures to stand beside: overlap gains 35% to 38% with NCCL, and ResNet-50 on 256 GPUs "
     "is 128 times one (Li et al., VLDB 2020); fully sharded training loses 7% "

@@ -4,7 +4,7 @@ well a model of the network predicts it.
     python benchmarks/scaling.py [--ranks 1 2] [--steps 30] [--rounds 3] [--parts host uneven ...]
 
 Parts: `host` (weak scaling), `ablation`, `uneven` (one rank at half speed), `accuracy` (time to
-95% on scikit-learn's digits), `network` (two network namespaces with a limited link; as root, needs
+90% on scikit-learn's digits), `network` (two network namespaces with a limited link; as root, needs
 `ip` and `tc`), `prediction`. Each rank has one thread. Figures are medians over rounds of rank 0's
 median step.
 """
@@ -121,7 +121,7 @@ def accuracy(job):
             optimizer.step()
         with torch.no_grad():
             right = (model.module(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
-        if right >= 0.95:
+        if right >= 0.9:
             break
     return [time.perf_counter() - start, epoch + 1, right]
 
@@ -202,7 +202,7 @@ def to_accuracy(args):
         seconds, epochs, right = result(launch(ranks, {"kind": "accuracy"}))
         rows.append([str(ranks), f"{seconds:.2f}", str(epochs), f"{right:.1%}"])
     return "One global batch of 64 for any number of ranks.\n\n" + markdown(
-        ["ranks", "seconds to 95%", "epochs", "accuracy"], rows
+        ["ranks", "seconds to 90%", "epochs", "accuracy"], rows
     )
 
 
@@ -275,6 +275,27 @@ def prediction(args):
     )
 
 
+NOT_MEASURED = (
+    "## Not measured\n\nParts that are not above (such as two "
+    "network namespaces), more ranks, real networks, GPUs, the six models of "
+    "Table 1, PyTorch's Gloo beside, what the judge and shared memory are worth. Published "
+    "figures to stand beside: overlap gains 35% to 38% with NCCL, and ResNet-50 on 256 GPUs "
+    "is 128 times one (Li et al., VLDB 2020); fully sharded training loses 7% "
+    "from 8 to 512 GPUs (Zhao et al., VLDB 2023)."
+)
+
+
+def introduction(args):
+    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
+    return (
+        f"`benchmarks/scaling.py`: a network of {DEPTH} layers of {WIDTH}, one thread per rank, "
+        f"medians of {args.rounds} rounds of {args.steps} steps. Load of the machine at the end: "
+        f"{load} on {os.cpu_count()} cores"
+        + ("; **a busy machine: take these figures as a trial of the script.**"
+           if os.getloadavg()[1] > os.cpu_count() else ".")
+    )  # fmt: skip
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -297,25 +318,13 @@ def main():
              "accuracy": ("Time to accuracy", to_accuracy),
              "network": ("Two network namespaces", network),
              "prediction": ("Prediction", prediction)}  # fmt: skip
-    pages = [f"## {kinds[part][0]}\n\n{kinds[part][1](args)}" for part in args.parts]
-    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    intro = (
-        f"`benchmarks/scaling.py`: a network of {DEPTH} layers of {WIDTH}, one thread per rank, "
-        f"medians of {args.rounds} rounds of {args.steps} steps. Load of the machine at the end: "
-        f"{load} on {os.cpu_count()} cores"
-        + ("; **a busy machine: take these figures as a trial of the script.**"
-           if os.getloadavg()[1] > os.cpu_count() else ".")
-    )  # fmt: skip
-    rest = (
-        "## Not measured\n\nMore ranks than listed, real networks, GPUs, the six models of "
-        "Table 1, PyTorch's Gloo beside, what the judge and shared memory are worth. Published "
-        "figures to stand beside: overlap gains 35% to 38% with NCCL, and ResNet-50 on 256 GPUs "
-        "is 128 times one (Li et al., VLDB 2020); fully sharded training loses 7% "
-        "from 8 to 512 GPUs (Zhao et al., VLDB 2023)."
-    )
-    text = "\n\n".join([intro, *pages, rest])
-    if args.write:
-        write_report("scaling", "Training on several ranks", text)
+    pages = []
+    for part in args.parts:
+        title, measure = kinds[part]
+        pages.append(f"## {title}\n\n{measure(args)}")
+        text = "\n\n".join([introduction(args), *pages, NOT_MEASURED])
+        if args.write:  # after each part: a later one may fail
+            write_report("scaling", "Training on several ranks", text)
     print(text)
 
 

@@ -181,3 +181,14 @@ def test_custom_dataset(tmp_path, workers):
     argv = ["--folder", str(tmp_path / "signals"), "--count", "90", "--epochs", "4"]
     losses, _ = load("custom_dataset").main([*argv, "--workers", workers, "--batch", "8"])
     assert_falls(losses)
+
+
+@pytest.mark.parametrize("way", [[], ["--together"]])
+def test_parameter_server(way):
+    example = load("parameter_server")
+    sys.modules[example.__name__] = example  # functions are sent by name
+    losses, accuracy, steps = example.main(["--simulate", "--epochs", "3", *way])
+    assert accuracy > 0.8
+    assert 72 <= steps < 144 if way else steps == 144  # who comes first may begin alone
+    for of_trainer in losses:
+        assert_falls(of_trainer)

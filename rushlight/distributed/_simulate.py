@@ -39,6 +39,8 @@ class _Ranks:
         for own in self.worlds:
             for member in list(own.members.values()):
                 member.group._core._fail(why)
+            if own.rpc is not None:
+                own.rpc.fail(why)
 
     def first_error(self) -> tuple[int, BaseException]:
         """The one that is no echo of another rank's."""

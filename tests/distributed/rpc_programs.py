@@ -126,7 +126,7 @@ def references(rank, size):
     raises(RuntimeError, "cannot be pickled", pickle.dumps, own)
     worker = rpc.api.current_worker("test")
     del counter, own
-    rpc.api._barrier(worker, "dropped", None)
+    rpc.api._barrier(worker, "dropped", rpc.api._START)
     deadline = time.monotonic() + 20
     while worker.owned.count() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -33,6 +33,19 @@ def test_names_and_options_are_checked():
         rl.distributed.autograd.context().__enter__()
 
 
+def test_a_rank_that_raises_ends_the_waiting():
+    def program(rank):
+        rpc.init_rpc(f"worker{rank}", rank=rank, world_size=3)
+        if rank == 0:
+            raise LookupError("lost")
+        if rank == 1:
+            rpc.rpc_sync("worker2", rpc_programs.sleep, (1,), timeout=0)
+        rpc.shutdown()
+
+    with pytest.raises(LookupError, match="lost"):
+        simulate(3, program)
+
+
 def test_a_worker_that_left_is_named():
     def program(rank):
         rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2)

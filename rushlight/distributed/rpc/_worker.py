@@ -59,6 +59,8 @@ class Worker:
         self.transport: Any = None
         self.counts = [0, 0]  # calls that were sent, calls that came back
         self.running = 0  # calls of others under way here
+        self.pending: dict[int, Callable[[Any, Any], None]] = {}  # calls without an answer yet
+        self.failure: str | None = None  # why waiting for others is in vain
         self._lock = threading.Lock()
         self.numbers = itertools.count(1)
         world = _world.own_world()
@@ -105,6 +107,7 @@ class Worker:
             if not once.acquire(blocking=False):
                 return  # it was late
             late.cancel()
+            self.pending.pop(id(once), None)
             with self._lock:
                 self.counts[1] += 1
             try:
@@ -127,6 +130,7 @@ class Worker:
                 ),
             )
 
+        self.pending[id(once)] = came
         late = Timer(is_late)
         if seconds > 0:
             self.housekeeper.at(seconds, late)
@@ -212,6 +216,12 @@ class Worker:
         """Whether nothing is under way here."""
         with self._lock:
             return self.running == 0 and self.counts[0] == self.counts[1]
+
+    def fail(self, why: str) -> None:
+        """Ends all waiting for others (a simulated rank raised)."""
+        self.failure = why
+        for came in list(self.pending.values()):
+            came(None, RuntimeError(f"rpc: {why}"))
 
     def stop(self) -> None:
         """Ends the threads; calls raise afterwards."""

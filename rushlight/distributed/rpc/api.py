@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from rushlight.distributed import _world
+from rushlight.distributed._errors import DistStoreError
 from rushlight.distributed._stores import PrefixStore
 from rushlight.distributed._world import world
 from rushlight.distributed.rendezvous import rendezvous
@@ -115,7 +116,20 @@ def _connect(worker, room):
 def _barrier(worker, name, limit):
     """Waits until all workers have come here."""
     worker.store.set(f"{name}/{worker.me.id}", b"1")
-    worker.store.wait([f"{name}/{i}" for i in range(len(worker.workers))], limit)
+    _wait(worker, [f"{name}/{i}" for i in range(len(worker.workers))], limit)
+
+
+def _wait(worker, keys, limit):
+    """Waits for keys of the store, unless the simulation has failed."""
+    deadline = time.monotonic() + limit.total_seconds()
+    while worker.failure is None:
+        try:
+            left = max(0.001, min(0.5, deadline - time.monotonic()))
+            return worker.store.wait(keys, timedelta(seconds=left))
+        except DistStoreError:
+            if time.monotonic() > deadline:
+                raise
+    raise RuntimeError(f"rpc.shutdown: {worker.failure}")
 
 
 def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
@@ -179,7 +193,7 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
         if graceful:
             _wait_for_all(worker, limit)
             if is_last:
-                worker.store.wait([f"left/{w.id}" for w in worker.workers[1:]], limit)
+                _wait(worker, [f"left/{w.id}" for w in worker.workers[1:]], limit)
     finally:
         world.rpc = None
         worker.stop()
@@ -198,7 +212,7 @@ def _wait_for_all(worker, limit):
             time.sleep(0.005)
         here = json.dumps([*worker.counts, worker.running])
         worker.store.set(f"end/{number}/{worker.me.id}", here)
-        worker.store.wait([f"end/{number}/{i}" for i in range(size)], limit)
+        _wait(worker, [f"end/{number}/{i}" for i in range(size)], limit)
         all_of_them = [json.loads(worker.store.get(f"end/{number}/{i}")) for i in range(size)]
         is_quiet = all(sent == back and not running for sent, back, running in all_of_them)
         if is_quiet and all_of_them == before:

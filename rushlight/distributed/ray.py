@@ -24,7 +24,6 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import distributed as dist
-from rushlight.types import Device
 
 try:
     import ray
@@ -141,7 +140,7 @@ class RushlightTrainer(DataParallelTrainer):
         )
 
 
-def get_device() -> Device:
+def get_device() -> rl.device:
     """The device that Ray gave this worker: a GPU, or the CPU."""
     if not ray.get_gpu_ids():
         return rl.device("cpu")

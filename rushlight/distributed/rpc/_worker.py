@@ -117,7 +117,7 @@ class Worker:
             except Exception as unreadable:
                 error = unreadable
             if error is not None:
-                answer.set_exception(error)
+                answer._finish(None, error)
             else:
                 answer.set_result(value)
 

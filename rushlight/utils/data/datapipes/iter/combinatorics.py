@@ -42,7 +42,8 @@ class ShufflerIterDataPipe(IterableDataset):
                 "Shuffler: unbatch_level is not supported; take batches apart"
             )
         self.datapipe, self.buffer_size = datapipe, buffer_size
-        self._shuffle_enabled, self._seed = True, None
+        self._shuffle_enabled = True
+        self._seed: int | None = None
 
     def set_shuffle(self, shuffle: bool = True) -> Self:
         """Turns the shuffling on or off."""

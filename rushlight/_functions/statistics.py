@@ -47,7 +47,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     total = count if weights is None else weights.sum()
     mean = (x if weights is None else x * weights).sum(1) / total
     factor = total - correction
-    if aweights is not None and correction:
+    if aweights is not None and weights is not None and correction:
         factor = total - correction * (weights * aweights).sum() / total
     centred = x - mean[:, None]
     scaled = centred if weights is None else centred * weights

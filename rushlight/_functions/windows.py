@@ -11,7 +11,7 @@ from rushlight.types import Device, _dtype, _layout
 
 
 def _check_floating(op, dtype):
-    if not dtype.is_floating_point:
+    if not (dtype.is_floating_point or dtype.is_complex):
         raise _C.DTypeError(f"{op}: needs a floating dtype, got {dtype}")
 
 

@@ -128,7 +128,7 @@ def _libraries() -> Iterator[Finding]:
 
     # oneDNN comes in a wheel of ours, or in the one that builds from source use.
     slow, no_lapack = "convolutions and products run several times slower", "linalg has no LAPACK"
-    needed = [(("scipy-openblas32",), no_lapack)]
+    needed: list[tuple[tuple[str, ...], str]] = [(("scipy-openblas32",), no_lapack)]
     if os.uname().machine == "x86_64":
         needed.append((("onednn-cpu-gomp", "rushlight-onednn"), slow))
     for names, effect in needed:

@@ -40,14 +40,14 @@ class _Again(Module):
             for word in path:
                 if word not in part._modules:
                     part.add_module(word, Module())
-                part = part._modules[word]  # type: ignore[assignment]
+                part = part._modules[word]
             if is_parameter:
                 part.register_parameter(last, tensor)
             else:
                 part.register_buffer(last, tensor, persistent)
 
     def forward(self, *tensors: Tensor) -> Any:
-        state = dict(self.named_parameters())
+        state: dict[str, Tensor] = dict(self.named_parameters())
         state.update(self.named_buffers())
         state.update(self.constants)
         given = [state[s.target] for s in self.signature.input_specs if s.target is not None]

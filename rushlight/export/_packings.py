@@ -94,7 +94,7 @@ def _spec_from(data, depth):
     count = sum(c.num_leaves for c in children)
     kind, context = data.get("type"), data.get("context")
     if kind == "dataclass":
-        cls = _registered.get(data.get("name"))  # type: ignore[arg-type]
+        cls = _registered.get(data.get("name"))
         if cls is None:
             raise ValueError(
                 f"it has the dataclass {data.get('name')!r}; register it with "

@@ -164,7 +164,7 @@ class _Int(_Carried, int):
         held = int.__bool__(self)
         return self.book.compared("ne", self.expr, ("is", 0), held)
 
-    __hash__ = int.__hash__  # type: ignore[assignment]
+    __hash__ = int.__hash__
 
     def __neg__(self):
         return _Int.made(int.__neg__(self), ("neg_int", self.expr), self.book)
@@ -183,7 +183,7 @@ class _Float(_Carried, float):
         held = float.__bool__(self)
         return self.book.compared("ne", self.expr, ("is", 0.0), held)
 
-    __hash__ = float.__hash__  # type: ignore[assignment]
+    __hash__ = float.__hash__
 
     def __neg__(self):
         return _Float.made(float.__neg__(self), ("neg_float", self.expr), self.book)
@@ -285,7 +285,8 @@ def watched(book: Book) -> Any:
     """A with block in which sizes that this thread reads carry expressions."""
     with _lock:
         if not _books:
-            Tensor.shape, Tensor.size = property(_shape), _size  # type: ignore[misc,assignment]
+            setattr(Tensor, "shape", property(_shape))  # noqa: B010
+            setattr(Tensor, "size", _size)  # noqa: B010
         _books[threading.get_ident()] = book
     try:
         yield
@@ -293,4 +294,5 @@ def watched(book: Book) -> Any:
         with _lock:
             del _books[threading.get_ident()]
             if not _books:
-                Tensor.shape, Tensor.size = _plain_shape, _plain_size  # type: ignore[misc]
+                setattr(Tensor, "shape", _plain_shape)  # noqa: B010
+                setattr(Tensor, "size", _plain_size)  # noqa: B010

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from rushlight.export._symbols import evaluate, is_float, sizes_in
 
@@ -214,7 +214,7 @@ class Writer:
         self._after = after
         self._walk(
             [t.function["body"] for t in self.traces],
-            lambda values: self.operand(self.numbers.find(values)),
+            lambda values: self.operand(cast("tuple[Any, ...]", self.numbers.find(values))),
             write=True,
         )
         return self.out

@@ -202,7 +202,12 @@ class Plot:
         self._closed = False
         self._notebook = _in_notebook()
         me = weakref.ref(self)
-        self._at_exit = lambda: (plot := me()) is not None and plot.close()
+
+        def close() -> None:
+            if (plot := me()) is not None:
+                plot.close()
+
+        self._at_exit = close
         atexit.register(self._at_exit)
 
     def add(self, *, step: float | None = None, **values: Any) -> None:

@@ -102,7 +102,8 @@ struct Cast {
   static Spec check(const Tensor& x, DType dtype) { return like(x, dtype); }
   static void run(const Tensor& x, DType, const Tensor& out) {
     const Tensor* from[] = {&x};
-    if (is_unborn(out) && deferred::take(FusedStep::Kind::Convert, 0, from, out, {}, {})) return;
+    if (is_unborn(out) && deferred::take_step(FusedStep::Kind::Convert, 0, from, out, {}, {}))
+      return;
     copy_data(out, x);
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, DType) {

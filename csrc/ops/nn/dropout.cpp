@@ -18,7 +18,8 @@ bool take_masked(const Tensor& x, const Tensor& mask, double scale, const Tensor
   const Tensor number = wrap_number(scale);
   const auto multiply = [&](const Tensor& a, const Tensor& b, const Tensor& to) {
     const Tensor* operands[] = {&a, &b};
-    return deferred::take(FusedStep::Kind::Binary, unsigned(BinaryFn::Mul), operands, to, {}, type);
+    return deferred::take_step(FusedStep::Kind::Binary, unsigned(BinaryFn::Mul), operands, to, {},
+                               type);
   };
   return multiply(mask, number, factor) && multiply(x, factor, out);
 }

@@ -63,12 +63,27 @@ struct LogcumsumexpComplex {
     copy_data(out, to);
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
-  // Element i weighs exp(x_i - y_j) in every later sum j.
+  // Element i weighs exp(x_i - y_j) in every later sum j. Both parts are shifted by the largest real
+  // part along dim; sums that are 700 below it have no finite weight.
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, int64_t dim) {
-    if (x.dim() == 0) return {g};
+    if (x.dim() == 0 || x.numel() == 0) return {g};
     const IntList d(&dim, 1);
-    const Tensor logs = log(conj(g)) - c.out();
-    return {conj(exp(flip(logcumsumexp_complex(flip(logs, d), dim), d) + x))};
+    const auto [up, down] = weights(x, c.out(), dim);
+    return {conj(up) * flip(cumsum(flip(g * conj(down), d), dim), d)};
+  }
+  static Tensor jvp(const Jvp& j, const Tensor& x, int64_t dim) {
+    if (x.dim() == 0 || x.numel() == 0) return j.tangent(0);
+    const auto [up, down] = weights(x, j.out(), dim);
+    return down * cumsum(up * j.tangent(0), dim);
+  }
+  // exp(x - s) and exp(s - y); 0 for sums of nothing but exp(-inf).
+  static std::pair<Tensor, Tensor> weights(const Tensor& x, const Tensor& y, int64_t dim) {
+    const Tensor largest = detach(amax(real(x), IntList(&dim, 1), true));
+    const Tensor s = masked_fill(largest, logical_not(isfinite(largest)), wrap_number(0));
+    const Tensor lowest = wrap_number(-std::numeric_limits<double>::infinity());
+    const Tensor nothing = eq(real(detach(y)), lowest);
+    const Tensor known = masked_fill(y, nothing, wrap_number(0));
+    return {exp(x - s), masked_fill(exp(s - known), nothing, wrap_number(0))};
   }
 };
 

@@ -148,7 +148,7 @@ class PipelineStage:
             data = rushlight.empty(int(length), dtype=rushlight.uint8, device=self._place)
             self._receive([data], before, tag)
             self._arriving[number] = kind = _Kind(())
-            kind.entries = pickle.loads(bytes(memoryview(data.cpu())))
+            kind.entries = pickle.loads(bytes(data.tolist()))
         return self._arriving[number]
 
     # Forward and backward of a micro-batch
@@ -174,7 +174,8 @@ class PipelineStage:
         inputs = args if self.is_first else self._take_inputs(number)
         if self.is_first:
             inputs = tuple(t.to(self.device) if isinstance(t, Tensor) else t for t in inputs)
-        output = self.submod(*inputs, **(kwargs or {}))
+        with self._without_sync():
+            output = self.submod(*inputs, **(kwargs or {}))
         outputs = _as_tuple(output)
         self._inputs[number], self._outputs[number] = inputs, outputs
         if self.is_last:
@@ -194,11 +195,11 @@ class PipelineStage:
         """Gradients of a micro-batch: of the loss on the last stage, elsewhere of what the next
         stage sends. ``last``: no other micro-batch of the step follows."""
         inputs, outputs = self._inputs.pop(number), self._outputs.pop(number)
-        with self._syncing(last):
-            if self.is_last:
-                loss.backward()
-            else:
-                self._run_backward(number, outputs)
+        self._sync_if(last)
+        if self.is_last:
+            loss.backward()
+        else:
+            self._run_backward(number, outputs)
         if self.is_first:
             return
         grads = [
@@ -224,13 +225,18 @@ class PipelineStage:
         if wanted:
             rushlight.autograd.backward(wanted, grads)
 
-    def _syncing(self, last: bool) -> Any:
-        """Data parallel replicas of a stage average once per step."""
-        if isinstance(self.submod, DistributedDataParallel) and not last:
+    def _without_sync(self) -> Any:
+        """A replica decides in forward whether backward averages; here it is known in backward."""
+        if isinstance(self.submod, DistributedDataParallel):
             return self.submod.no_sync()
+        return contextlib.nullcontext()
+
+    def _sync_if(self, last: bool) -> None:
+        """Data parallel replicas of a stage average once per step."""
+        if isinstance(self.submod, DistributedDataParallel) and last:
+            self.submod.reducer.prepare_for_backward([])
         if isinstance(self.submod, FSDPModule):
             self.submod.set_requires_gradient_sync(last)
-        return contextlib.nullcontext()
 
     def finish(self) -> None:
         """Waits for what was sent, and forgets the step."""

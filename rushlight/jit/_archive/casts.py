@@ -52,7 +52,7 @@ def uninitialized(c: Any, kind: Any) -> Val:
         return static(_C.device("cpu"))
     if wanted == t.NUMBER:
         return static(0)
-    refuse(f"a value of the type {wanted} is not given here")
+    return refuse(f"a value of the type {wanted} is not given here")
 
 
 def get_attribute(c: Any, owner: Any, name: Any) -> Any:

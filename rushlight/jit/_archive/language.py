@@ -198,9 +198,9 @@ def _convolution(c, x, weight, bias, stride, padding, dilation, transposed, outp
 def _slice(c, v, *args):
     """Of a tensor (dim, start, end, step), or of a list or a string."""
     if v.type == t.TENSOR:
-        dim, start, end, step = [*args, *(static(0), NONE, NONE, static(1))[len(args) :]]
+        dim, start, end, step = (args + (static(0), NONE, NONE, static(1))[len(args) :])[:4]
         return c.op("slice", v, dim, start, end, step)
-    start, end, step = [*args, *(NONE, NONE, static(1))[len(args) :]]
+    start, end, step = (args + (NONE, NONE, static(1))[len(args) :])[:3]
     v = v if v.type is not None else c.as_val(v)
     return c.builtin("slice_str" if v.type == t.STR else "slice_list", v, start, end, step)
 

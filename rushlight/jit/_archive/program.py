@@ -94,7 +94,7 @@ class ArchiveProgram(Program):
     def is_library(module):
         return False
 
-    def hint(self, module, name):  # type: ignore[override]
+    def hint(self, module, name):
         cls = module._class
         node = cls.hints.get(name) if cls is not None else None
         return type_from(node, self.code_of), False

@@ -64,7 +64,7 @@ class _Rewrite(ast.NodeTransformer):
 
     def visit_Call(self, node):
         if isinstance(node.func, ast.Name) and node.func.id in _CASTS and node.args:
-            kind: Any = ast.Constant(TypeName(node.args[0], self.scope))  # type: ignore[arg-type]
+            kind: Any = ast.Constant(TypeName(node.args[0], self.scope))
             rest = [self.visit(a) for a in node.args[1:]]
             node.args = [ast.copy_location(kind, node), *rest]
             return node
@@ -107,7 +107,7 @@ class _Rewrite(ast.NodeTransformer):
         if node.value is not None and ast.unparse(node.annotation) in ("int", "Optional[int]"):
             plain = ast.Assign([node.target], self.visit(node.value))
             return ast.copy_location(plain, node)
-        kind: Any = ast.Constant(TypeName(node.annotation, self.scope))  # type: ignore[arg-type]
+        kind: Any = ast.Constant(TypeName(node.annotation, self.scope))
         node.annotation = ast.copy_location(kind, node)
         if node.value is not None:
             node.value = self.visit(node.value)
@@ -198,7 +198,7 @@ class Class:
         try:
             self.methods[node.name] = Function(node, file, scope)
         except Exception as error:  # told of when it is called
-            self.methods[node.name] = error  # type: ignore[assignment]
+            self.methods[node.name] = error
 
     def _attribute(self, name, annotation, value):
         self.hints[name] = annotation

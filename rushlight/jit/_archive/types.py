@@ -36,7 +36,7 @@ def type_from(node: ast.expr | None, code: Any) -> Any:
         return None
     if node.value.id == "Optional":
         return t.union(t.NONE, inner[0])
-    made = {"List": t.List, "Dict": t.Dict, "Tuple": t.Tuple, "Union": t.union}
+    made: dict[str, Any] = {"List": t.List, "Dict": t.Dict, "Tuple": t.Tuple, "Union": t.union}
     return made[node.value.id](*inner) if node.value.id in made else None
 
 

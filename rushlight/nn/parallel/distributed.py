@@ -267,7 +267,7 @@ class DistributedDataParallel(Module, Joinable):
         self._reducer.use_hook(lambda bucket: hook(state, bucket))
 
     @property
-    def reducer(self) -> Any:
+    def reducer(self) -> _Begin:
         """PyTorch's name, for tools that begin a step by themselves."""
         return _Begin(self._reducer)
 

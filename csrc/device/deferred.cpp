@@ -64,8 +64,8 @@ class Queue {
     std::erase(queues().all, this);
   }
 
-  bool take_step(Kind kind, unsigned fn, std::span<const Tensor* const> operands, const Tensor& out,
-                 ParamSpan params, DType compute);
+  bool queue_step(Kind kind, unsigned fn, std::span<const Tensor* const> operands,
+                  const Tensor& out, ParamSpan params, DType compute);
   bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
   void flush(const char* why, const char* by);
   // A signal handler may run ops while the queue is: they see pending results as other threads do.
@@ -151,8 +151,8 @@ const Tensor& Queue::known_number(const Tensor& number) const {
   return number;
 }
 
-bool Queue::take_step(Kind kind, unsigned fn, std::span<const Tensor* const> operands,
-                      const Tensor& out, ParamSpan params, DType compute) {
+bool Queue::queue_step(Kind kind, unsigned fn, std::span<const Tensor* const> operands,
+                       const Tensor& out, ParamSpan params, DType compute) {
   if (running_) return false;
   for (const Tensor* t : operands) {
     if (!may_be_read_later(*t, out.device())) return false;
@@ -473,9 +473,9 @@ bool pays(const Dims& sizes, Device device) {
   return !device.is_meta() &&
          (device_traits(device).asynchronous || n >= queue().settings.least_elements);
 }
-bool take_step(Kind kind, unsigned fn, std::span<const Tensor* const> operands, const Tensor& out,
-               ParamSpan params, DType compute) {
-  return queue().take_step(kind, fn, operands, out, params, compute);
+bool queue_step(Kind kind, unsigned fn, std::span<const Tensor* const> operands, const Tensor& out,
+                ParamSpan params, DType compute) {
+  return queue().queue_step(kind, fn, operands, out, params, compute);
 }
 bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out) {
   return queue().take_rows(std::move(row), operands, out);

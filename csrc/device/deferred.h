@@ -32,8 +32,8 @@ namespace rush::deferred {
 RUSH_API bool pays(const Dims& sizes, Device device);
 // For the loops of a device whose `out` is_unborn(): remembers the step instead of running it.
 // False: it has to be run, by memory that out.data() will give it.
-RUSH_API bool take_step(FusedStep::Kind kind, unsigned fn, std::span<const Tensor* const> operands,
-                        const Tensor& out, ParamSpan params, DType compute);
+RUSH_API bool queue_step(FusedStep::Kind kind, unsigned fn, std::span<const Tensor* const> operands,
+                         const Tensor& out, ParamSpan params, DType compute);
 // The same for a step over rows. Its operands lie as `out` does, or it is not taken. What it has
 // beside `out` waits as well: memory that it has already, since it is small, is given back.
 RUSH_API bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);

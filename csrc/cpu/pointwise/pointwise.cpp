@@ -147,7 +147,7 @@ void run_entry(const Entry& e, unsigned fn, DType compute, const Tensor* const (
   if (run_small(e, compute, inputs, out, params)) return;
   if (is_unborn(out)) [[unlikely]] {
     if (!e.checks_zero &&
-        deferred::take_step(FusedStep::Kind(Inputs), fn, inputs, out, params, compute))
+        deferred::queue_step(FusedStep::Kind(Inputs), fn, inputs, out, params, compute))
       return;
     out.storage();
     return run_entry<Inputs>(e, fn, compute, inputs, out, params);

@@ -70,7 +70,7 @@ void run(Fn fn, const std::array<const Tensor*, Inputs>& in, const Tensor& out, 
   const FnInfo& facts = info(fn);
   internal_assert(params.size() == facts.params, "a functor got another number of parameters");
   if (is_unborn(out) &&
-      deferred::take_step(FusedStep::Kind(Inputs), unsigned(fn), in, out, params, compute))
+      deferred::queue_step(FusedStep::Kind(Inputs), unsigned(fn), in, out, params, compute))
     return;
   const int device = out.device().index;
   PointwiseArgs<Inputs> args{};

@@ -12,14 +12,14 @@ namespace rush {
 namespace {
 
 // x * (mask * scale), as two steps that wait; false: they do not.
-bool take_masked(const Tensor& x, const Tensor& mask, double scale, const Tensor& out) {
+bool queue_masked(const Tensor& x, const Tensor& mask, double scale, const Tensor& out) {
   const DType type = compute_type(out.dtype());
   const Tensor factor = make_pending(out.sizes(), out.strides(), type, out.device());
   const Tensor number = wrap_number(scale);
   const auto multiply = [&](const Tensor& a, const Tensor& b, const Tensor& to) {
     const Tensor* operands[] = {&a, &b};
-    return deferred::take_step(FusedStep::Kind::Binary, unsigned(BinaryFn::Mul), operands, to, {},
-                               type);
+    return deferred::queue_step(FusedStep::Kind::Binary, unsigned(BinaryFn::Mul), operands, to, {},
+                                type);
   };
   return multiply(mask, number, factor) && multiply(x, factor, out);
 }
@@ -36,7 +36,7 @@ struct MaskedScale {
             is_dense(x.sizes(), x.strides()) ? x.strides() : Dims{}};
   }
   static void run(const Tensor& x, const Tensor& mask, double scale, const Tensor& out) {
-    if (is_unborn(out) && take_masked(x, mask, scale, out)) return;
+    if (is_unborn(out) && queue_masked(x, mask, scale, out)) return;
     dropout_loops(out).masked(placed(x, out.device()), placed(mask, out.device()), {1, scale, 0, 0},
                               out);
   }

@@ -81,14 +81,16 @@ def finish(wheel: pathlib.Path, out: pathlib.Path) -> pathlib.Path:
     return made
 
 
-def publishable(plain: pathlib.Path, repository: str | None, out: pathlib.Path) -> None:
-    """From what `pip wheel` made to what an index takes."""
+def publishable(
+    plain: pathlib.Path, repository: str | None, out: pathlib.Path, with_kernels: bool
+) -> None:
+    """From what `pip wheel` made to what an index takes; the wheel of kernels if it is wanted."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
         tree = scratch / "tree"
         info = archive.unpack(plain, tree)
         elf.bundle_gomp(tree / "rushlight" / "lib" / "librushlight.so")
-        made = kernels.split_off(tree, plain.name.split("-")[1], out)
+        made = kernels.split_off(tree, plain.name.split("-")[1], out if with_kernels else scratch)
         print(f"== {made.name}: {made.stat().st_size / 1e6:.1f} MB")
         text = metadata.with_our_onednn((info / "METADATA").read_text(), onednn_version())
         text = metadata.with_kernels(text)
@@ -129,7 +131,7 @@ def build_all(pythons: list[str], repository: str | None, out: pathlib.Path) -> 
     build_onednn(out)
     for python in pythons:
         with tempfile.TemporaryDirectory() as folder:
-            publishable(build_plain(python, pathlib.Path(folder)), repository, out)
+            publishable(build_plain(python, pathlib.Path(folder)), repository, out, True)
 
 
 def main() -> None:
@@ -146,7 +148,7 @@ def main() -> None:
     if args.onednn:
         build_onednn(args.out)
     if args.wheel:
-        publishable(args.wheel, args.repository, args.out)
+        publishable(args.wheel, args.repository, args.out, False)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,14 @@ more than a MiB are the driver's, and move."""
 import pytest
 
 COMMON = """
-import sys
+import sys, time
 sys.path.insert(0, "tests/compiler")
 from frozen_calls import by_graphs, frozen, recordings, replays
 n = 2**19
+def settle():
+    # captures wait for kernels that are compiled beside the program
+    while rl._C._frozen_awaits_code():
+        time.sleep(0.01)
 def full(value):
     t = rl.empty(n, device="cuda")
     t.copy_(rl.full((n,), float(value)))
@@ -57,6 +61,7 @@ def g(x, y):
 for function in (f, g):
     compiled = frozen(function)
     for i in range(12):
+        settle()
         x, y = full(-1), full(i)
         hole = rl.empty(100 * i + 1, device="cuda")
         got = compiled(x, y)
@@ -93,10 +98,12 @@ model, optimizer, step = made()
 weight = model[0].weight
 grads = lambda: [p.grad.data_ptr() for p in model.parameters()]
 for _ in range(6):   # the first call finds no gradients, and is another recording
+    settle()
     loss = step(x)
 print(loss.requires_grad, loss.grad_fn is not None, by_graphs(step))
 first = grads()
 for _ in range(2):
+    settle()
     step(x)
 print(grads() == first, by_graphs(step)[0])
 held = weight.grad
@@ -133,6 +140,7 @@ for optimizer in (rl.optim.SGD, rl.optim.Adam):
             rl.compiler.set_stance("force_eager")
         schedule = rl.optim.lr_scheduler.ExponentialLR(opt, 0.9)
         for _ in range(12):
+            settle()
             step(x)
             schedule.step()
         rl.compiler.set_stance("default")
@@ -157,6 +165,7 @@ w = rl.ones(4, device="cuda", requires_grad=True)
 def told(f, args):
     g = frozen(f)
     for _ in range(7):
+        settle()
         g(*args())
     print(*by_graphs(g), replays(g), sep=" | ")
 some = lambda: (rl.ones(4, device="cuda"),)
@@ -167,6 +176,7 @@ told(lambda x: x.cuda() * 2, lambda: (rl.ones(4),))
 model, optimizer, step = made()
 model[0].weight.register_hook(lambda g: None)
 for _ in range(7):
+    settle()
     step(x)
 print(*by_graphs(step), replays(step), sep=" | ")
 """
@@ -187,6 +197,7 @@ def f(x):
     return state.clone()
 g = frozen(f)
 for i in range(6):
+    settle()
     g(full(i))
 before = by_graphs(g)[0]
 s = cuda.Stream()
@@ -196,6 +207,7 @@ s.synchronize()
 print(value(y), by_graphs(g)[0] - before)
 x, graph = full(3), cuda.CUDAGraph()
 for _ in range(8):
+    settle()
     g(x)
 before = by_graphs(g)[0]
 with cuda.graph(graph):
@@ -207,6 +219,7 @@ print(value(y))
 wrong = []
 def work(k):
     for i in range(30):
+        settle()
         if value(h(full(k))) != k:
             wrong.append((k, i))
 h = frozen(lambda x: x.clone())
@@ -226,13 +239,16 @@ def test_memory_of_graphs_is_bounded_and_given_back(run_frozen):
     out = run_frozen("""
 def f(x):
     for _ in range(4):
+        settle()
         x = x.clone()
     return x
 g = frozen(f)
 reserved = []
 for k in range(1, 13):
+    settle()
     x = rl.zeros(k * 2**18, device="cuda")
     for _ in range(7):
+        settle()
         assert g(x).shape == x.shape
     reserved.append(cuda.memory_reserved() >> 20)
 graphs = [row[8] for row in recordings(g).programs()]

@@ -7,6 +7,7 @@ csrc/bindings/frozen); here are the calls that run Python, and what is told abou
 from __future__ import annotations
 
 import functools
+import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -118,11 +119,16 @@ class Frozen:
 
         @functools.wraps(function, updated=())
         def call(*args, **kwargs):  # what runs around it is not the function's
+            # Nor are the callbacks that others hang on collections of garbage.
+            collects = gc.isenabled()
+            gc.disable()
             _C._frozen_start(session)
             try:
                 return function(*args, **kwargs)
             finally:
                 _C._frozen_stop(session)
+                if collects:
+                    gc.enable()
 
         result = run(call, args, kwargs)
         tensors, leaves, rebuild = _taken_apart(result)

@@ -1,6 +1,8 @@
 """mode="frozen": replays give eager's bits, and whatever they could get wrong is noticed."""
 
 import collections
+import gc
+import time
 
 import pytest
 from frozen_calls import bits, frozen, recordings, replays
@@ -242,3 +244,24 @@ class TestTraining:
             return z.float() + y
 
         agree(f, normal(2, 4))
+
+
+def test_callbacks_of_the_garbage_collector_are_not_the_functions():
+    """Some packages read the clock there, which a replay would leave out."""
+    calls = []
+
+    def callback(phase, info):
+        calls.append(time.perf_counter())
+
+    gc.callbacks.append(callback)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        f = frozen(lambda x: [(x * i).sum() for i in range(9)])
+        for _ in range(CALLS):
+            f(rl.ones(4))
+        assert calls and gc.isenabled()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(callback)
+    assert replays(f) > 0, recordings(f).lines()

@@ -238,14 +238,16 @@ def test_verdicts(ranks, fault):
     second, words = FAULTS[fault]
     group = ranks(f"""
         for _ in range(2):
-            dist.all_reduce(gpu([1.0]))
-        if RANK == 0:
             dist.all_reduce(x := gpu([1.0]))
+            x.item()
+        if RANK == 0:
+            dist.all_reduce(x)
             try:
                 x.item()
             except dist.DistBackendError as error:
                 print(error, flush=True)
             dist.all_reduce(x)
+            x.item()
         else:
             {second}
             time.sleep(60)
@@ -253,7 +255,8 @@ def test_verdicts(ranks, fault):
     begun = time.monotonic()
     out, err, code = _first(group)
     assert time.monotonic() - begun < 30 and code == 1
-    for text in (out, err):
+    # Sizes that differ are found by comparing records: the first read may have come before that.
+    for text in (err,) if fault == "other shape" else (out, err):
         assert all(re.search(word, text) for word in words), text
 
 

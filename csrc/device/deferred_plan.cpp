@@ -141,15 +141,16 @@ bool Recipe::is_wanted_beside() const {
 
 std::string name_of(const Recipe& r) {
   if (r.kind == Kind::Rows) {
-    static constexpr const char* names[] = {"norm",
-                                            "norm_backward",
+    static constexpr const char* names[] = {"layer_norm",
+                                            "layer_norm_backward",
                                             "softmax",
                                             "log_softmax",
                                             "softmax_backward",
                                             "log_softmax_backward",
                                             "batch_or_group_norm"};
-    const bool norm = r.row->fn == RowOp::Norm || r.row->fn == RowOp::NormBackward;
-    return std::string(!norm ? "" : r.row->centred ? "layer_" : "rms_") + names[int(r.row->fn)];
+    if (!r.row->centred && r.row->fn == RowOp::Norm) return "rms_norm";
+    if (!r.row->centred && r.row->fn == RowOp::NormBackward) return "rms_norm_backward";
+    return names[int(r.row->fn)];
   }
   const char* camel = r.kind == Kind::Unary     ? info(UnaryFn(r.fn)).name
                       : r.kind == Kind::Binary  ? info(BinaryFn(r.fn)).name

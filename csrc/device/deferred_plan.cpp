@@ -141,13 +141,9 @@ bool Recipe::is_wanted_beside() const {
 
 std::string name_of(const Recipe& r) {
   if (r.kind == Kind::Rows) {
-    static constexpr const char* names[] = {"layer_norm",
-                                            "layer_norm_backward",
-                                            "softmax",
-                                            "log_softmax",
-                                            "softmax_backward",
-                                            "log_softmax_backward",
-                                            "batch_or_group_norm"};
+    static constexpr const char* names[] = {
+        "layer_norm",           "layer_norm_backward", "softmax", "log_softmax", "softmax_backward",
+        "log_softmax_backward", "batch_or_group_norm"};
     if (!r.row->centred && r.row->fn == RowOp::Norm) return "rms_norm";
     if (!r.row->centred && r.row->fn == RowOp::NormBackward) return "rms_norm_backward";
     return names[int(r.row->fn)];

@@ -57,15 +57,16 @@ class flattened:
         _here.flat = self.before
 
 
-def _tensors(value):
+def tensors_in(value):
+    """The tensors of a value made of tuples, lists and dicts, in their order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
 
 
 def _numbers(value):
@@ -80,7 +81,7 @@ def _numbers(value):
 def call_traced(code: Any, method: str, state: Any, inputs: Any, attributes: Any, run: Any) -> Any:
     """Runs a program while its caller is traced."""
     calls = None if getattr(_here, "flat", False) else getattr(_here, "calls", None)
-    if calls is None or not _C._jit_call(0, list(_tensors(inputs))):
+    if calls is None or not _C._jit_call(0, list(tensors_in(inputs))):
         return run()
     kept = list(state)
     try:
@@ -88,13 +89,13 @@ def call_traced(code: Any, method: str, state: Any, inputs: Any, attributes: Any
     except BaseException:
         _C._jit_call(2, [])
         raise
-    found = list(_tensors(output))
+    found = list(tensors_in(output))
     if len({id(t) for t in found}) != len(found) or {id(t) for t in found} & {
-        id(t) for t in (*_tensors(inputs), *state)
+        id(t) for t in (*tensors_in(inputs), *state)
     }:
         # What is returned is what was given, or comes twice: the trace must tell them apart.
         output = _renewed(output)
-        found = list(_tensors(output))
+        found = list(tensors_in(output))
     _C._jit_call(1, found)
     calls.append(Call(code, method, kept, inputs, output, attributes))
     if _numbers(output):
@@ -156,7 +157,7 @@ class _Joining:
             places = []
             for _ in range(3):  # the length of the list, its check
                 next(rest)
-            for _ in _tensors(call.output):
+            for _ in tensors_in(call.output):
                 places.append(next(rest)["to"])
             self._write(out, call, s["args"]["self"]["list"], places)
         return out

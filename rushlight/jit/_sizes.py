@@ -15,6 +15,7 @@ import warnings
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
+from rushlight.jit._calls import tensors_in
 from rushlight.jit._program import Code
 
 MOST = 2  # dimensions that are tried
@@ -23,7 +24,7 @@ MOST = 2  # dimensions that are tried
 def followed(traced, before, code, args, kwargs, undone, finish=None):
     """The code with such numbers, or None. undone: makes a with block, see _trace.py. finish: what
     makes a program of the code that can run."""
-    leaves = list(_tensors((args, kwargs)))
+    leaves = list(tensors_in((args, kwargs)))
     symbols = [s for dim in range(MOST) if (s := _symbol(traced, code, leaves, dim))]
     if not symbols:
         return None
@@ -94,17 +95,6 @@ def _symbol(traced, code, leaves, dim):
                 return i, dim, size
             return None
     return None
-
-
-def _tensors(value):
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _tensors(item)
 
 
 def _grown(value, symbols, by):

@@ -1,5 +1,6 @@
 #include "frontend/nn/attention.h"
 
+#include <array>
 #include <limits>
 
 #include "frontend/nn/init.h"
@@ -14,6 +15,26 @@ Tensor as_float(const Tensor& mask, DType dtype) {
   if (!mask.defined() || mask.dtype() != DType::Bool) return mask;
   const Tensor zeros = rush::zeros(mask.sizes(), dtype, std::nullopt, mask.device());
   return masked_fill(zeros, mask, wrap_number(-std::numeric_limits<double>::infinity()));
+}
+
+// Three linear maps whose weights lie one below the other, as one product where they have the same input, as in Python.
+std::array<Tensor, 3> projected(const Tensor& query, const Tensor& key, const Tensor& value,
+                                const Tensor& weight, const Tensor& bias) {
+  const int64_t size = query.size(-1);
+  const auto maps = [&](const Tensor& x, int64_t first, int64_t count) {
+    const int64_t begin = first * size, end = begin + count * size;
+    const Tensor own = bias.defined() ? slice(bias, 0, begin, end) : Tensor();
+    return split(linear(x, slice(weight, 0, begin, end), own), size, -1);
+  };
+  if (query.is_same(key) && key.is_same(value)) {
+    const auto all = split(linear(query, weight, bias), size, -1);
+    return {all[0], all[1], all[2]};
+  }
+  if (key.is_same(value)) {
+    const auto rest = maps(key, 1, 2);
+    return {maps(query, 0, 1)[0], rest[0], rest[1]};
+  }
+  return {maps(query, 0, 1)[0], maps(key, 1, 1)[0], maps(value, 2, 1)[0]};
 }
 
 }  // namespace
@@ -52,31 +73,34 @@ std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(const Tensor& query, 
   check_shape(query.dim() == 3 && key.dim() == 3 && value.dim() == 3, "MultiheadAttention",
               "query, key and value must be (length, batch, features), got shapes ", query.sizes(),
               ", ", key.sizes(), " and ", value.sizes());
-  const int64_t size = options.embed_dim(), heads = options.num_heads();
+  const int64_t heads = options.num_heads();
   const int64_t queries = query.size(0), keys = key.size(0), batch = query.size(1);
-  const auto projected = [&](const Tensor& x, int64_t part) {
-    const Tensor weight = slice(in_proj_weight, 0, part * size, (part + 1) * size);
-    const Tensor bias =
-        in_proj_bias.defined() ? slice(in_proj_bias, 0, part * size, (part + 1) * size) : Tensor();
-    const Tensor y = linear(x, weight, bias);  // to (batch, heads, length, features per head)
-    return permute(reshape(y, Dims{x.size(0), batch, heads, size / heads}), Dims{1, 2, 0, 3});
-  };
-  const Tensor q = projected(query, 0), k = projected(key, 1), v = projected(value, 2);
-
-  Tensor mask = as_float(attn_mask, q.dtype());
+  Tensor mask = as_float(attn_mask, query.dtype());
   if (mask.defined() && mask.dim() == 3) mask = reshape(mask, Dims{batch, heads, queries, keys});
   if (key_padding_mask.defined()) {
-    const Tensor padding = reshape(as_float(key_padding_mask, q.dtype()), Dims{batch, 1, 1, keys});
+    const Tensor padding =
+        reshape(as_float(key_padding_mask, query.dtype()), Dims{batch, 1, 1, keys});
     mask = mask.defined() ? mask + padding : padding;
   }
   const double p = is_training() ? options.dropout() : 0;
+  if (query.is_same(key) && key.is_same(value) && !need_weights) {
+    const Tensor together = linear(query, in_proj_weight, in_proj_bias);
+    return {out_proj(_self_attention(together, heads, false, mask, p, false)), Tensor()};
+  }
+
+  const auto by_heads = [&](const Tensor& x) {  // to (batch, heads, length, features per head)
+    const Dims apart{x.size(0), batch, heads, options.embed_dim() / heads};
+    return permute(reshape(x, apart), Dims{1, 2, 0, 3});
+  };
+  const auto [q, k, v] = projected(query, key, value, in_proj_weight, in_proj_bias);
   Tensor y, weights;
   if (need_weights) {
-    std::tie(y, weights) = _attention_with_weights(q, k, v, mask, p, false, true);
+    std::tie(y, weights) =
+        _attention_with_weights(by_heads(q), by_heads(k), by_heads(v), mask, p, false, true);
   } else {
-    y = scaled_dot_product_attention(q, k, v, mask, p);
+    y = scaled_dot_product_attention(by_heads(q), by_heads(k), by_heads(v), mask, p);
   }
-  y = reshape(permute(y, Dims{2, 0, 1, 3}), Dims{queries, batch, size});
+  y = reshape(permute(y, Dims{2, 0, 1, 3}), Dims{queries, batch, options.embed_dim()});
   return {out_proj(y), weights};
 }
 

@@ -76,7 +76,10 @@ void record_modules() {
          input({2, 4, 5}));
   record("lstm_single", made<nn::LSTM>(5, 6), input({4, 5}));
   const Tensor x = input({5, 2, 8});
+  const Tensor memory = x * 2;
   record("attention", made<nn::MultiheadAttention>(8, 2), x, x, x);
+  record("attention_to_memory", made<nn::MultiheadAttention>(8, 2), x, memory, memory);
+  record("attention_of_three", made<nn::MultiheadAttention>(8, 2), x, memory, x);
   record("encoder_layer",
          made<nn::TransformerEncoderLayer>(
              nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16).dropout(0).activation(

@@ -129,6 +129,13 @@ def fit_network(
     if ranks < 2:
         raise ValueError("fit_network: a group of one rank has no network")
     seconds = [_median_seconds(size, group, turns) for size in sizes]
-    found: list[Any] = [fit_line(ranks, sizes, seconds) if dist.get_rank(group) == 0 else None]
+    found: list[Any] = [None]
+    if dist.get_rank(group) == 0:
+        try:
+            found = [fit_line(ranks, sizes, seconds)]
+        except RuntimeError as error:  # for all ranks, which wait for rank 0's word
+            found = [error]
     dist.broadcast_object_list(found, group=group, group_src=0)
+    if isinstance(found[0], RuntimeError):
+        raise found[0]
     return found[0]

@@ -3,7 +3,7 @@
 import pytest
 
 import rushlight as rl
-from rushlight.distributed import Cluster, Link, fit_network, plan, simulate
+from rushlight.distributed import Cluster, Link, _network, fit_network, plan, simulate
 from rushlight.distributed._network import Ring, fit_line
 
 FAST, SLOW = Link(1e-6, 1e11), Link(1e-5, 1e9)
@@ -33,9 +33,34 @@ def test_fit_finds_the_link():
         assert Ring(found, found, ranks, 1).all_reduce(sizes[3]).seconds == pytest.approx(times[3])
 
 
-def test_fit_on_ranks():
-    links = simulate(2, lambda rank: fit_network(sizes=(1 << 12, 1 << 22), turns=5))
-    assert links[0] == links[1] and links[0].measured and links[0].bandwidth > 0
+def fit_with_clock(monkeypatch, seconds_of):
+    """What two ranks fit that really reduce, by a clock of the test: a busy machine's tells nothing."""
+    measure = _network._median_seconds
+
+    def measured(size, group, turns):
+        assert measure(size, group, turns) > 0
+        return seconds_of(size)
+
+    monkeypatch.setattr(_network, "_median_seconds", measured)
+
+    def outcome(rank):
+        try:
+            return fit_network(sizes=(1 << 12, 1 << 22), turns=3)
+        except RuntimeError as error:
+            return str(error)
+
+    return simulate(2, outcome)
+
+
+def test_fit_on_ranks(monkeypatch):
+    links = fit_with_clock(monkeypatch, lambda size: 2 * (1e-5 + size / 2 / 1e9))
+    assert links[0] == links[1] and links[0].measured
+    assert links[0].bandwidth == pytest.approx(1e9) and links[0].latency == pytest.approx(1e-5)
+
+
+def test_all_ranks_hear_that_nothing_fits(monkeypatch):
+    told = fit_with_clock(monkeypatch, lambda size: 1e-3)
+    assert all("no bandwidth can be told" in text for text in told)
 
 
 def test_traffic_of_rings():

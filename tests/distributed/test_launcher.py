@@ -100,7 +100,7 @@ def test_the_first_failing_rank_speaks_last(tmp_path):
     pids = [int(launched.process.stdout.readline()) for _ in range(2)]
     start = time.monotonic()
     _, err, code = launched.finish()
-    assert code == 1 and time.monotonic() - start < 15
+    assert code == 1 and time.monotonic() - start < 40
     assert err.rstrip().endswith("ValueError: the cause of it all"), err
     last = err[err.rindex("rushlight.distributed.run: rank 1") :]
     assert "failed first (exit code 1)" in last and 'program.py", line 7' in last, err
@@ -128,7 +128,7 @@ def test_exit_codes_are_kept(tmp_path, end, code, words):
     start = time.monotonic()
     _, err, got = launched.finish()
     assert got == code and "rank 0 on" in err and words in err, err
-    assert time.monotonic() - start < 10 and not alive(pids)
+    assert time.monotonic() - start < 40 and not alive(pids)
 
 
 def test_a_rank_that_ignores_the_request_is_ended(tmp_path):
@@ -145,7 +145,7 @@ def test_a_rank_that_ignores_the_request_is_ended(tmp_path):
     pids = [int(launched.process.stdout.readline()) for _ in range(2)]
     start = time.monotonic()
     assert launched.finish()[2] == 3
-    assert time.monotonic() - start < 7 and not alive(pids)
+    assert time.monotonic() - start < 40 and not alive(pids)
 
 
 def test_restarts(tmp_path):

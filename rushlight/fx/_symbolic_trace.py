@@ -33,6 +33,7 @@ from rushlight.fx.proxy import (
     find_proxy,
 )  # fmt: skip
 from rushlight.nn import Module, Parameter, Sequential
+from rushlight.nn.modules.module import use_slots
 from rushlight.utils import _pytree as pytree
 
 __all__ = ["PH", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
@@ -259,6 +260,7 @@ class Tracer(TracerBase):
             self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=returned)
         finally:
             self.submodule_paths = None
+            use_slots()
             _tracing_threads[thread] -= 1
             if not _tracing_threads[thread]:
                 del _tracing_threads[thread]

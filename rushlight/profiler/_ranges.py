@@ -129,7 +129,7 @@ def _watch_new_threads():
 def _name_modules():
     """Ranges around the calls of modules, named by their paths from the outermost module."""
     from rushlight.nn.modules._failure import path_between
-    from rushlight.nn.modules.module import Module
+    from rushlight.nn.modules.module import Module, use_slots
 
     call = Module.__call__
     local = threading.local()
@@ -172,6 +172,7 @@ def _name_modules():
 
     def remove():
         Module.__call__ = call
+        use_slots()
         known.clear()
 
     return remove

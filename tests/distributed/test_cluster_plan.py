@@ -34,7 +34,7 @@ def test_fit_finds_the_link():
 
 
 def fit_with_clock(monkeypatch, seconds_of):
-    """What two ranks fit that really reduce, by a clock of the test: a busy machine's tells nothing."""
+    """What two ranks fit that really reduce, by a clock of the test, as machines may be busy."""
     measure = _network._median_seconds
 
     def measured(size, group, turns):

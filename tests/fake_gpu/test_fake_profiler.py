@@ -77,7 +77,7 @@ print(json.dumps({{
     copies = [row for row in found["by"] if row[0] == "gpu_memcpy"]
     assert [row[6] for row in copies] == [4]  # item() reads one float
     assert all(found["inside"]) and all(found["order"])
-    # Times are differences of microseconds since the machine started, so their last bits depend on when the test runs.
+    # Times are differences of microseconds since the machine started: the last bits depend on when.
     assert found["mul"] == pytest.approx([10.0, 10.0]) and found["forward"] == pytest.approx(20.0)
     assert found["own"] == pytest.approx(0.0, abs=1e-3)
     assert "Self CUDA" in found["table"] and "Self CUDA time total" in found["table"]

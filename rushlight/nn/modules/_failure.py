@@ -1,15 +1,13 @@
 """Which module an error came from: the path is written into the exception, once.
 
-Nothing here runs while all goes well. When an exception leaves a module's call, the outermost of
-the calls under way reads the frames of the traceback: each call's frame holds its module.
+Nothing here runs while all goes well. When an exception leaves a module's call, the module is noted
+in the exception, and the outermost of the calls under way writes the path.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight import _C
 
@@ -17,36 +15,36 @@ if TYPE_CHECKING:
     from rushlight.nn.modules.module import Module
 
 _MARK = "_rushlight_module_path"
+_TRAIL = "_rushlight_modules"
 
 
-def add_module_path(error: BaseException, module: Module, call_code: Any) -> None:
-    """Tells `error`, which leaves the call of `module`, the path to the module that failed.
+class _Trail(list["Module"]):
+    """The modules whose calls an error has left, the innermost first."""
 
-    call_code: the code object of Module.__call__, by which its frames are known.
-    """
-    frame: FrameType | None = sys._getframe(2)  # who called the Module.__call__ that called us
-    while frame is not None:
-        if frame.f_code is call_code:
-            return  # another module's call is under way further out; it will do this
-        frame = frame.f_back
+    raised_by_call = False  # by the call itself, of arguments that forward() does not take
+
+
+def add_module_path(error: BaseException, module: Module, is_outermost: bool) -> None:
+    """Tells `error`, which leaves the call of `module`, the path to the module that failed."""
     if getattr(error, _MARK, None) is not None:
         return
-    # The frame of the outermost call holds the error: reading its f_locals would make a cycle.
-    modules = [module]
-    outermost = sys._getframe(1)
-    step = error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code is call_code and step.tb_frame is not outermost:
-            modules.append(step.tb_frame.f_locals.get("self"))  # type: ignore[arg-type]
-        step = step.tb_next
-    path = path_between(modules)
+    trail = getattr(error, _TRAIL, None)
+    if trail is None:
+        trail = _Trail()
+        trail.raised_by_call = error.__traceback__ is None  # no frame was entered
+    trail.append(module)
+    modules = trail[::-1]
+    path = path_between(modules) if is_outermost else None
     try:
+        setattr(error, _TRAIL, None if is_outermost else trail)
         setattr(error, _MARK, path)
     except (AttributeError, TypeError):
         return  # no place to say it
+    if path is None:
+        return
     root, last = type(modules[0]).__name__, type(modules[-1]).__name__
     text = f"in module {path} ({last}) of {root}" if path else f"in module {root} itself"
-    _write(error, text)
+    _write(error, text, theirs=trail.raised_by_call)
 
 
 def path_between(modules):
@@ -71,13 +69,12 @@ def _is_ours(error):
     step = error.__traceback__
     while step.tb_next is not None:
         step = step.tb_next
-    code = step.tb_frame.f_code
-    return code.co_name != "__call__" and _C._is_package_file(code.co_filename)
+    return _C._is_package_file(step.tb_frame.f_code.co_filename)
 
 
-def _write(error, text):
+def _write(error, text, theirs):
     args = error.args
-    ours = _is_ours(error)
+    ours = not theirs and _is_ours(error)
     if args and isinstance(args[0], str) and (ours or not hasattr(error, "add_note")):
         # KeyError shows the repr of its text; a second line would not read well there.
         if not isinstance(error, KeyError):

@@ -53,13 +53,7 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        own = self._parameters
-        try:
-            # Straight from the dict: half the time of the way over Module.__getattr__.
-            weight, bias = own["weight"], own["bias"]
-        except KeyError:
-            weight, bias = self.weight, self.bias  # parametrized, or put there by hand
-        return F.linear(input, weight, bias)
+        return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (

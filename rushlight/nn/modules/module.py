@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.nn.modules import _hooks
 from rushlight.nn.modules._convert import ModuleConversion
@@ -102,20 +103,14 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
 
     forward: Callable[..., Any] = _forward_unimplemented
 
+    # Calls and attributes of classes that define neither method themselves do not pass here, but
+    # through the slots of csrc/bindings/module_slots.cpp.
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _C._set_module_slots(cls)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            if (
-                self._forward_hooks
-                or self._forward_pre_hooks
-                or self._backward_hooks
-                or self._backward_pre_hooks
-                or ANY_GLOBAL
-            ):
-                return call_with_hooks(self, args, kwargs)
-            return self.forward(*args, **kwargs)
-        except Exception as error:
-            add_module_path(error, self, _CALL_CODE)
-            raise
+        return _C._call_module(self, args, kwargs)
 
     _call_impl = _wrapped_call_impl = __call__
 
@@ -316,7 +311,22 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
         return table
 
 
-_CALL_CODE = Module.__call__.__code__
+def use_slots(cls: type[Module] = Module) -> None:
+    """Gives a class and all below it the slots that Python took away when a method was replaced."""
+    _C._set_module_slots(cls)
+    for below in cls.__subclasses__():
+        use_slots(below)
+
+
+def _begin_to_use_slots() -> None:
+    own = vars(Module)
+    _C._set_module_methods(
+        own["__getattr__"], own["__call__"], call_with_hooks, add_module_path, ANY_GLOBAL
+    )
+    use_slots()
+
+
+_begin_to_use_slots()
 _OWN_NAMES = frozenset(
     (*_HOOK_DICTS, "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training")
 )

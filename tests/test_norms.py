@@ -170,3 +170,19 @@ def test_half_types(name, dtype):
                                tolerance)  # fmt: skip
     y.sum().backward()
     assert [t.grad.dtype for t in leaves] == [dtype] * 3
+
+
+@pytest.mark.parametrize("scale", [1e-35, 1e-30, 1e-20, 1e20, 1e30, 1e35])
+@pytest.mark.parametrize("dim", [None, 0, 1], ids=str)
+def test_spread_of_numbers_whose_squares_leave_float32(scale, dim):
+    a = (np.random.RandomState(0).randn(300, 70) * scale).astype("float32")
+    a[:, 3] = 1.5 * np.float32(scale)  # a column of one value among the others
+    wide = a.astype("float64")
+    x = rl.from_numpy(a)
+    want = wide.std(dim, ddof=1)
+    for got in (rl.std(x, dim), rl.std_mean(x, dim)[0]):
+        np.testing.assert_allclose(got.numpy(), want, rtol=2e-6, atol=scale * 1e-6)
+    np.testing.assert_allclose(rl.std_mean(x, dim)[1].numpy(), wide.mean(dim), 1e-5, scale * 1e-6)
+    with np.errstate(over="ignore", under="ignore"):
+        variance = wide.var(dim, ddof=1).astype("float32")
+    np.testing.assert_allclose(rl.var(x, dim).numpy(), variance, rtol=4e-6, atol=1e-44)

@@ -6,6 +6,7 @@
 #include "autograd/copy_slices.h"
 #include "autograd/deferred_delete.h"
 #include "autograd/engine.h"
+#include "autograd/snapshot.h"
 #include "core/object_pool.h"
 
 namespace rush {
@@ -133,8 +134,10 @@ void set_history(const Tensor& t, const Ref<Node>& node, uint32_t slot) {
 
 Tensor detached(const Tensor& t) { return t.alias(); }
 
-void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine,
-                    bool value_requires_grad) {
+namespace {
+
+void check_may_be_written(const char* op, const Tensor& t, bool repeats_are_fine,
+                          bool value_requires_grad) {
   check(
       !t.impl()->has(TensorImpl::kInference) || t_modes & kInferenceMode, ErrorKind::Runtime, op,
       "this tensor was made under inference_mode() and must not be written outside of it: nothing "
@@ -165,6 +168,14 @@ void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine,
   check(!(requires_grad(base) && is_leaf(base)), ErrorKind::Runtime, op,
         "a view of a leaf tensor that requires grad is being used in an in-place operation; write "
         "under no_grad(), or work on a clone()");
+}
+
+}  // namespace
+
+void check_in_place(const char* op, const Tensor& t, bool repeats_are_fine,
+                    bool value_requires_grad) {
+  check_may_be_written(op, t, repeats_are_fine, value_requires_grad);
+  before_write(t);
 }
 
 void rebase_history(const Tensor& t, const Ref<Node>& node) {

@@ -126,7 +126,7 @@ class OpSample:
 ORACLE = "oracle"
 RESULTS = {
     k: json.loads(p.read_text()) if (p := TESTS / "oracle" / f"{k}.json").exists() else {}
-    for k in ("ops", "values", "sharing")
+    for k in ("ops", "values", "sharing", "overwriting")
 }
 
 

@@ -397,6 +397,25 @@ def refusal(case):
         return "!" if about_memory else "?"
 
 
+# --- overwriting.json: tensors written to between a call and backward, where PyTorch refuses -----
+
+
+def make_overwriting():
+    """Per call: the cases that raise, or a ? where PyTorch has none."""
+    from ops import overwriting, rows, sample
+
+    found = {}
+    for row in (r for r in rows.ROWS if r.name in sample.RESULTS["ops"]):
+        refused = [""] * len(row.calls)
+        for i in overwriting.calls(row):
+            cases = [c for rare in (False, True) for c in overwriting.outcomes(row, i, rare)]
+            raised = " ".join(name for name, _, got in cases if isinstance(got, Exception))
+            refused[i] = raised if cases else "?"
+        if any(refused):
+            found[row.name] = brief(refused)
+    write("overwriting", found)
+
+
 def make_answers():
     import answers
 
@@ -412,6 +431,7 @@ MAKERS = {
     "repr": make_repr,
     "values": make_values,
     "sharing": make_sharing,
+    "overwriting": make_overwriting,
     "subgradients": make_subgradients,
 }
 

@@ -32,6 +32,23 @@ struct VarFold {
     return T(root == 1 ? math::sqrt(variance) : variance);
   }
 
+  // Did squares of T leave its range, above or below? (As 1e30 and 1e-30 do in float.)
+  static bool left_range(double squares, double count) {
+    if constexpr (sizeof(T) == sizeof(double)) return false;
+    return !(squares < double(limits<T>::max)) || squares < 1e-28 * count;
+  }
+  // The same in double, for a block where that happened: a row of n, `step` elements apart.
+  static Acc in_double(const T* x, int64_t n, int64_t step) {
+    double sum = 0, squares = 0;
+    for (int64_t k = 0; k < n; ++k) sum += double(x[k * step]);
+    const double mean = sum / double(n);
+    for (int64_t k = 0; k < n; ++k) {
+      const double gap = double(x[k * step]) - mean;
+      squares += gap * gap;
+    }
+    return {double(n), mean, squares};
+  }
+
   static void row(const char* p, int64_t n, char* acc, double) {
     const T* x = reinterpret_cast<const T*>(p);
     auto& into = *reinterpret_cast<Acc*>(acc);
@@ -59,6 +76,10 @@ struct VarFold {
         const double gap = double(x[i + k]) - double(center);
         square += gap * gap;
         drift += gap;
+      }
+      if (left_range(square, double(m))) {
+        merge(into, in_double(x + i, m, 1));
+        continue;
       }
       // The center was rounded; the mean gap puts both right.
       const double shift = drift / double(m);
@@ -89,6 +110,11 @@ struct VarFold {
       }
       const double count = double(b.rows);
       for (int64_t j = 0; j < b.columns; ++j) {
+        if (left_range(double(squares[j]), count)) {
+          merge(into[b.first + j],
+                in_double(b.row(0) + j, b.rows, row_stride / int64_t(sizeof(T))));
+          continue;
+        }
         const double shift = double(drift[j]) / count;
         merge(into[b.first + j],
               {count, double(center[j]) + shift, double(squares[j]) - shift * double(drift[j])});

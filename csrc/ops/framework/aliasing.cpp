@@ -1,5 +1,6 @@
 #include "ops/framework/aliasing.h"
 
+#include "autograd/snapshot.h"
 #include "core/layout.h"
 #include "core/modes.h"
 #include "core/small_vector.h"
@@ -86,6 +87,7 @@ void check_outs(const char* op, std::span<const Tensor> outs, std::span<const Sp
   for (size_t i = 0; i < outs.size(); ++i) {
     check_out(op, outs[i], specs[i]);
     outs[i].storage()->note_write();  // and again by bump_version(), when it is done
+    before_write(outs[i]);
   }
   if (outs.size() > 1) check_outs_are_apart(op, outs, specs);
 }

@@ -1,4 +1,5 @@
 // Singular values, eigenvalues, least squares and pseudo-inverses.
+#include "ops/framework/snapshot_node.h"
 #include "ops/linalg/linalg.h"
 #include "ops/linalg_ops.h"
 #include "ops/linalg_spectral_ops.h"
@@ -208,6 +209,13 @@ struct SvdValues {
     return {matmul(U * as_row(g[0]), Vh)};
   }
 };
+
+// PyTorch keeps the vectors: programs may write to A.
+template <>
+auto op::make_node<SvdValues>(const Tensor& A, const std::string_view& driver)
+    -> Ref<OpNode<SvdValues, Tensor, std::string_view>> {
+  return make_snapshot_node<SvdValues>(A, driver);
+}
 
 struct EighFactor {
   static constexpr const char* name = "linalg.eigh";

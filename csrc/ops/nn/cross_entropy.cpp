@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "autograd/snapshot.h"
 #include "core/shape.h"
 #include "device/nn/loss.h"
 #include "ops/framework/data.h"
@@ -192,6 +193,9 @@ struct NllLoss {
     // The scores stay as they are: what is computed from them is float32 anyway.
     const bool may_widen = is_reduced_float(x.dtype()) && dtype == DType::Float32;
     const std::optional<DType> wide = may_widen ? dtype : std::nullopt;
+    // PyTorch keeps the log-probabilities: programs may write to the scores. They are kept here,
+    // which takes no memory unless somebody does write.
+    const SnapshotScope scope;
     const Tensor loss = std::get<0>(_cross_entropy(reshape(x, Dims{batch, classes, points}),
                                                    reshape(target, Dims{batch, points}), weight,
                                                    reduction, ignore, smoothing, scores, wide));

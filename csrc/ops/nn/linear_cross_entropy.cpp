@@ -9,6 +9,7 @@
 // - The gradients of half types' weights and biases add up over the chunks in float32.
 // - Where the backward pass is itself differentiated, a formula over ops takes its place, and the
 //   scores are whole.
+#include "autograd/snapshot.h"
 #include "device/linalg.h"
 #include "device/nn/loss.h"
 #include "device/runtime.h"
@@ -339,6 +340,8 @@ struct LinearCrossEntropy {
     const auto wanted = [&](const Tensor& t) {
       return reduction != kNone && grad_enabled() && t.defined() && requires_grad(t);
     };
+    const SnapshotScope
+        scope;  // the logits would be kept, and so input and weight may be written to
     return std::get<0>(_linear_cross_entropy_chunks(x, w, target, bias, weight, reduction, ignore,
                                                     smoothing, chunk, compute, result, wanted(x),
                                                     wanted(w), wanted(bias)));

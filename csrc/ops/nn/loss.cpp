@@ -6,6 +6,7 @@
 #include "ops/framework/differentiated.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
+#include "ops/framework/snapshot_node.h"
 
 namespace rush {
 
@@ -100,6 +101,14 @@ struct ElementLoss {
     return {c.wants(0) ? gx : Tensor(), gt};
   }
 };
+
+// PyTorch's l1_loss keeps the difference: programs may write to the input and the target.
+template <>
+auto op::make_node<ElementLoss>(const Tensor& x, const Tensor& t, const int64_t& kind,
+                                const double& parameter, const int64_t& reduction)
+    -> Ref<OpNode<ElementLoss, Tensor, Tensor, int64_t, double, int64_t>> {
+  return make_snapshot_node<ElementLoss>(x, t, kind, parameter, reduction);
+}
 
 }  // namespace rush
 

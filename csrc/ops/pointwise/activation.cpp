@@ -1,4 +1,5 @@
 // Activations. Each gradient is one fused pass, an op of activation_backward.cpp.
+#include "autograd/snapshot.h"
 #include "ops/framework/fits.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -93,6 +94,14 @@ struct Hardtanh : Named<"hardtanh"> {
     return limit;
   }
 };
+
+// Programs may write to the result, as PyTorch keeps the input.
+template <>
+void op::OpNode<Hardtanh, Tensor, Scalar, Scalar>::save_outputs(uint32_t,
+                                                                std::span<const Tensor> outs) {
+  const SnapshotScope scope;
+  outs_.push_back(SavedTensor::output(outs[0], 0));
+}
 
 struct LeakyRelu : NumberActivation<"leaky_relu", UnaryFn::LeakyRelu, leaky_relu_backward> {
   static constexpr bool in_place_safe = true;

@@ -1,5 +1,6 @@
 // Complex numbers: their parts, conjugates and angles. Conjugates are written out, never lazy: a
 // flag on every tensor would be in the way of every kernel, and complex tensors are rare.
+#include "autograd/snapshot.h"
 #include "ops/framework/data.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -137,6 +138,7 @@ struct MakeComplex : Named<"complex"> {
 struct Polar : Named<"polar"> {
   static Tensor call(const Tensor& size, const Tensor& angle) {
     check_wide(name, "tensors", size, angle);
+    const SnapshotScope scope;  // PyTorch keeps the result: programs may write to size and angle
     return make_complex(size * cos(angle), size * sin(angle));
   }
 };

@@ -1,6 +1,7 @@
 // Special functions of the namespace `special`, and the incomplete gamma functions.
 #include "device/pointwise.h"
 #include "ops/framework/data.h"
+#include "ops/framework/snapshot_node.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/special_ops.h"
 
@@ -90,6 +91,12 @@ struct SpecialNdtr : SpecialUnary<"special.ndtr", SpecialFn::Ndtr> {
     return {g * (gauss(x) * (1 / kSqrtTwoPi))};
   }
 };
+
+// PyTorch keeps the scaled input: programs may write to x.
+template <>
+auto op::make_node<SpecialNdtr>(const Tensor& x) -> Ref<OpNode<SpecialNdtr, Tensor>> {
+  return make_snapshot_node<SpecialNdtr>(x);
+}
 
 struct SpecialLogNdtr : SpecialUnary<"special.log_ndtr", SpecialFn::LogNdtr> {
   static constexpr uint32_t needs[] = {in(0)};

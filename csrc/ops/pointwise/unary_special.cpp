@@ -1,4 +1,5 @@
 // Special functions of one tensor.
+#include "autograd/snapshot.h"
 #include "ops/pointwise/pointwise.h"
 
 namespace rush {
@@ -29,6 +30,12 @@ struct Erfinv : FloatUnary<"erfinv", UnaryFn::Erfinv> {
     return {g * (exp(square(c.out())) * kHalfSqrtPi)};
   }
 };
+// Programs may write to the result, as PyTorch keeps the input.
+template <>
+void op::OpNode<Erfinv, Tensor>::save_outputs(uint32_t, std::span<const Tensor> outs) {
+  const SnapshotScope scope;
+  outs_.push_back(SavedTensor::output(outs[0], 0));
+}
 
 struct Lgamma : FloatUnary<"lgamma", UnaryFn::Lgamma> {
   static constexpr uint32_t needs[] = {in(0)};

@@ -88,9 +88,7 @@ ROWS = (
     (
         "distributed",
         "distributed",
-        """AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions
-        BroadcastOptions GatherOptions Logger
-        ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer ScatterOptions""",
+        "BackendConfig Logger ProcessGroupGloo Reducer",
         "record_comm shrink_group",
     ),
     ("distributed._composable", "sharding", "", "checkpoint contract replicate"),

@@ -169,8 +169,8 @@ ROWS = (
     (
         "export",
         "export",
-        "CustomDecompTable FlatArgsAdapter ModuleCallEntry ModuleCallSignature UnflattenedModule",
-        "default_decompositions draft_export unflatten",
+        "CustomDecompTable ModuleCallEntry ModuleCallSignature",
+        "default_decompositions draft_export",
     ),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),

@@ -74,6 +74,12 @@ class Work:
         rank = self._core.source_rank()
         return rank if self._ranks is None else self._ranks[rank]
 
+    def _source_rank(self) -> int:
+        """Of a user's recv_anysource: the rank in the group that sent."""
+        raise NotImplementedError(
+            "recv: a Work that `recv_anysource` returns defines `_source_rank`, the rank that sent"
+        )
+
     def get_future(self) -> Future:
         """A Future of the tensors. What stands in ``then`` runs on the thread that waits."""
         return _LazyFuture(self._finished_result, self.is_completed)

@@ -163,7 +163,7 @@ class _Call:
         self.group, self.what, self.inputs, self.outputs = group, what, inputs, outputs
         self.operator = ReduceOp(reduce)
         self.root, self.tag, self.counts = root, tag, counts
-        self.always = {
+        self.always: dict[str, Any] = {
             "timeout": options.NO_TIMEOUT if timeout is None else timeout, "asyncOp": async_op
         }  # fmt: skip
         self.is_single = what.endswith(("_tensor", "_single"))  # one tensor for all ranks' parts

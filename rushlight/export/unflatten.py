@@ -114,8 +114,8 @@ class InterpreterModule(Module):
             raise AttributeError("InterpreterModule: this part runs no operators by itself")
         return self.graphs[0]
 
-    def forward(self, *args: Any, call: int = 0) -> Any:
-        """Runs the graph of a call."""
+    def forward(self, *args: Any, call: int = 0) -> Tensor | float | tuple[Any, ...]:
+        """Runs the graph of a call: its value, or several as a tuple."""
         if not self.graphs:
             raise RuntimeError("InterpreterModule: this part runs no operators by itself")
         runner = _Run(self, graph=self.graphs[call])

@@ -282,8 +282,9 @@ def main():
     note = (
         f"Medians of {options.rounds} rounds in which both sides took turns, quartiles in "
         "brackets; one thread per call. Times are the processor's where nothing else is said. "
-        f"The processor is an {processor_name()}. Processes that wanted to run meanwhile (load): {load:.0f}; above the number of cores the "
-        "machine was shared, and times by the clock say little.\n"
+        f"The processor is an {processor_name()}. Processes that wanted to run meanwhile (load): "
+        f"{load:.0f}; above the number of cores the machine was shared, and times by the clock say "
+        "little.\n"
     )
     print(text)
     write_report("programs", "Programs", note, text)

@@ -195,7 +195,7 @@ def _value(inner):
             return float(text)
         if kind == "device":
             return _C.device(text)
-        return getattr(_C, text)
+        return getattr(_C, text.rpartition(".")[2])  # memory formats have the package's name
     return inner
 
 

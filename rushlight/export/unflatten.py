@@ -35,10 +35,11 @@ class FlatArgsAdapter(abc.ABC):
         return []
 
 
-def check_sizes(wrong: bool, *message: Any) -> None:
-    """A check of the program's."""
+def check_sizes(wrong: bool, kind: str, *message: Any) -> None:
+    """A check of the program's; kind: of its error."""
     if wrong:
-        raise AssertionError("".join(map(str, message)))
+        error = RuntimeError if kind == "RuntimeError" else AssertionError
+        raise error("".join(map(str, message)))
 
 
 class _CheckedBuilder(_Builder):
@@ -50,7 +51,7 @@ class _CheckedBuilder(_Builder):
         for how in COMPARED:
             for kind in ("int", "float"):
                 self.known[f"{how}_{kind}"] = getattr(operator, how)
-        self.known.update({"not": operator.not_, "dim": Tensor.dim})
+        self.known.update({"not": operator.not_, "dim": Tensor.dim, "len_list": len})
 
     def _block(self, body, modes):
         for s in body:
@@ -70,14 +71,19 @@ class _CheckedBuilder(_Builder):
                     node.meta["between"] = between
             self.count += "op" in s
 
+    def _builtin(self, s):
+        if s["do"] not in self.known:
+            raise NotImplementedError(f"unflatten: graphs have no '{s['do']}'; module() runs it")
+        super()._builtin(s)
+
     def _check(self, s):
-        """if wrong: raise AssertionError(message)."""
+        """if wrong: raise kind(message)."""
         *parts, last = s["then"]
         message = [last["message"]]
         if parts:
             message = parts[0]["args"]  # concat
-        args = [self._operand(o) for o in (s["if"], *message)]
-        self.graph.call_function(check_sizes, tuple(args))
+        wrong, *texts = (self._operand(o) for o in (s["if"], *message))
+        self.graph.call_function(check_sizes, (wrong, last["raise"], *texts))
 
 
 @contextlib.contextmanager

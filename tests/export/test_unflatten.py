@@ -161,3 +161,26 @@ def test_adapter_and_refusals(exported, tmp_path):
                 archive.writestr(other, json.dumps(data) if other == name else content)
         with pytest.raises(RuntimeError, match=r"export\.load"):
             load(path)
+
+
+class Lists(nn.Module):
+    """Operators that give lists, whose lengths are checked, and memory formats."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin, self.cell = nn.Linear(4, 12), nn.LSTM(4, 3, num_layers=2)
+
+    def forward(self, x):
+        q, k, v = self.lin(x).split(4, -1)
+        y, (h, c) = self.cell((q * k + v).transpose(0, 1).contiguous())
+        return [y, h.chunk(2), c]
+
+
+def test_lists_and_memory_formats():
+    net = Lists()
+    ep = export(net, (rl.randn(2, 5, 4),), dynamic_shapes=({0: Dim("b"), 1: Dim("t")},))
+    tree, x = unflatten(ep), rl.randn(3, 7, 4)
+    equal(tree(x), net(x))
+    assert list(tree.state_dict()) == list(net.state_dict())
+    graph = ep.graph_module.graph
+    assert any(n.kwargs.get("memory_format") or "contiguous" in str(n.target) for n in graph.nodes)

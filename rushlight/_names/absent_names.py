@@ -88,9 +88,7 @@ ROWS = (
     (
         "distributed",
         "distributed",
-        """AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions
-        BroadcastOptions GatherOptions Logger
-        ProcessGroupGloo ReduceOptions ReduceScatterOptions Reducer ScatterOptions""",
+        "BackendConfig Logger ProcessGroupGloo Reducer",
         "record_comm shrink_group",
     ),
     ("distributed._composable", "sharding", "", "checkpoint contract replicate"),
@@ -171,8 +169,8 @@ ROWS = (
     (
         "export",
         "export",
-        "CustomDecompTable FlatArgsAdapter ModuleCallEntry ModuleCallSignature UnflattenedModule",
-        "default_decompositions draft_export unflatten",
+        "CustomDecompTable ModuleCallEntry ModuleCallSignature",
+        "default_decompositions draft_export",
     ),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),

@@ -5,8 +5,15 @@ PyTorch's that are not there yet raise, and say so.
 """
 
 from rushlight._names.missing import fill
-from rushlight.distributed import _collectives, _messages, _object_collectives, _process_groups
+from rushlight.distributed import (
+    _collective_options,
+    _collectives,
+    _messages,
+    _object_collectives,
+    _process_groups,
+)
 from rushlight.distributed._cluster_plan import Cluster, plan
+from rushlight.distributed._collective_options import *
 from rushlight.distributed._collectives import *
 from rushlight.distributed._collectives import _all_gather_base, _reduce_scatter_base
 from rushlight.distributed._errors import *
@@ -15,6 +22,7 @@ from rushlight.distributed._messages import *
 from rushlight.distributed._network import Link, fit_network
 from rushlight.distributed._object_collectives import *
 from rushlight.distributed._process_groups import *
+from rushlight.distributed._process_groups import Work as _Work
 from rushlight.distributed._reductions import (
     BuiltinCommHookType,
     ReduceOp,
@@ -27,6 +35,7 @@ from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
 from rushlight.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 __all__ = [
+    *_collective_options.__all__,
     *_collectives.__all__,
     *_messages.__all__,
     *_object_collectives.__all__,

@@ -1,29 +1,97 @@
 """Backends: who carries the tensors of a process group.
 
 Between CPUs it is MPI, whichever of the names "gloo" and "mpi" is asked for; between GPUs NCCL.
+Users register others under names of their own.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from rushlight import cuda
 from rushlight._C import device as Device
 from rushlight.distributed._stores import core
 from rushlight.types import Self
 
+_BUILT_IN = ("gloo", "mpi", "nccl")
+
+
+class _BackendPlugin(NamedTuple):
+    creator_fn: Callable[..., Any]
+    extended_api: bool
+
 
 class Backend(str):
     """The name of a backend."""
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
-    backend_list = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi")
+    backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi"]  # noqa: RUF012
     default_device_backend_map = {"cpu": "gloo", "cuda": "nccl"}  # noqa: RUF012 -- as in PyTorch
+    backend_capability = {  # noqa: RUF012
+        "gloo": ["cpu"],
+        "mpi": ["cpu"],
+        "nccl": ["cuda"],
+    }
+    _plugins: dict[str, _BackendPlugin] = {}  # noqa: RUF012 -- by names in capital letters
 
     def __new__(cls, name: str) -> Self:
         if not isinstance(name, str):
             raise ValueError(f"Backend: the name must be a str, got {name!r}")
         return super().__new__(cls, name.lower())
+
+    @classmethod
+    def register_backend(
+        cls, name: str, func: Callable[..., Any], extended_api: bool = False,
+        devices: str | list[str] | None = None,
+    ) -> None:  # fmt: skip
+        """Lets ``init_process_group(name)`` and ``new_group(backend=name)`` use a process group of
+        the user's: ``func(store, rank, world_size, timeout)`` makes it, an instance of a subclass
+        of ``ProcessGroup``. With ``extended_api`` it is called with an object that has ``store``,
+        ``group_rank``, ``group_size``, ``timeout``, ``group_id``, ``global_ranks_in_group``, and
+        with ``pg_options``. ``devices`` are the kinds of device it serves.
+        """
+        small = _checked_name(name)
+        if not callable(func):
+            raise TypeError(f"register_backend: func must be callable, got {func!r}")
+        kinds = [devices] if isinstance(devices, str) else devices
+        if kinds is None:
+            kinds = ["cpu", "cuda"]
+            warnings.warn(
+                f'register_backend: "{name}" is taken to serve "cpu" and "cuda"; say which with '
+                "devices=",
+                stacklevel=2,
+            )
+        kinds = list(kinds)
+        if not kinds or not all(isinstance(kind, str) for kind in kinds):
+            raise TypeError(f"register_backend: devices must name kinds of device, got {devices!r}")
+        if not hasattr(Backend, small.upper()):
+            setattr(Backend, small.upper(), small)
+        if small not in Backend.backend_list:
+            Backend.backend_list.append(small)
+        for kind in kinds:
+            Backend.default_device_backend_map.setdefault(kind, small)
+        Backend.backend_capability[small] = kinds
+        Backend._plugins[small.upper()] = _BackendPlugin(func, extended_api)
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"register_backend: the name must be a str, got {name!r}")
+    small = name.lower()
+    if small in (*_BUILT_IN, "undefined"):
+        raise ValueError(f'register_backend: "{small}" is a backend of the library; use another')
+    if not small or set(small) & set(":, /"):
+        raise ValueError(
+            f"register_backend: a name has neither colons, commas, spaces nor slashes, got {name!r}"
+        )
+    return small
+
+
+def is_users(name: str) -> bool:
+    """Whether a backend was registered by the user."""
+    return name.upper() in Backend._plugins
 
 
 def is_mpi_available() -> bool:
@@ -49,19 +117,19 @@ def is_ucc_available() -> bool:
 is_xccl_available = is_ucc_available
 
 
-def _named(backend: str, name: str) -> tuple[str, str]:
-    """The kind of device that a backend serves, and its name."""
-    if name in ("gloo", "mpi"):
-        return "cpu", name
-    if name == "nccl":
-        return "cuda", name
+def _served_by(backend: str, name: str) -> list[str]:
+    """The kinds of device that a backend serves."""
+    if name in _BUILT_IN or is_users(name):
+        return Backend.backend_capability[name]
     if name in ("ucc", "xccl"):
         raise NotImplementedError(
             f'init_process_group: the backend "{name}" is not there; use "nccl" for GPUs, "gloo" '
             "for CPUs"
         )
+    own = "".join(f', "{plugin.lower()}"' for plugin in Backend._plugins)
     raise ValueError(
-        f'init_process_group: unknown backend "{backend}"; there are "gloo", "mpi" and "nccl"'
+        f'init_process_group: unknown backend "{backend}"; there are "gloo", "mpi" and "nccl"{own}'
+        "; Backend.register_backend adds others"
     )
 
 
@@ -72,16 +140,15 @@ def backends_of(backend: str | None) -> dict[str, str]:
         both = {"cpu": "gloo", "cuda": "nccl"}
         return both if is_nccl_available() else {"cpu": "gloo"}
     if ":" not in name:
-        kind, served_by = _named(name, name)
-        return {kind: served_by}
+        return dict.fromkeys(_served_by(name, name), str(name))
     found: dict[str, str] = {}
     for part in name.split(","):
         kind, _, served_by = part.partition(":")
-        right, _ = _named(name, served_by)
-        if kind != right or kind in found:
+        right = _served_by(name, served_by)
+        if kind not in right or kind in found:
             raise ValueError(
-                f'init_process_group: "{part}" in "{backend}": "{served_by}" serves {right} '
-                "tensors, and a kind of device is named once"
+                f'init_process_group: "{part}" in "{backend}": "{served_by}" serves '
+                f"{' and '.join(right)} tensors, and a kind of device is named once"
             )
         found[kind] = served_by
     return found
@@ -98,7 +165,7 @@ def started_backends(backend: str | None) -> tuple[str, dict[str, str]]:
                 f'here; use "gloo" ({cuda.why_unavailable()})'
             )
         del kinds["cuda"]
-    if "cuda" in kinds and not core.nccl_available():
+    if kinds.get("cuda") == "nccl" and not core.nccl_available():
         raise RuntimeError(
             "init_process_group: NCCL (libnccl.so.2) was not found; pip install 'rushlight[cuda]' "
             "brings it"

@@ -26,6 +26,7 @@ from rushlight.distributed._groups import (
 )
 from rushlight.distributed._process_groups import _is_outside, _rank_in, get_world_size
 from rushlight.distributed._reductions import ReduceOp, reduction
+from rushlight.distributed._user_backends import issue_to_user
 from rushlight.distributed._world import world
 
 __all__ = [
@@ -64,8 +65,14 @@ def issue(
         return None
     member = world.member(group, what)
     place = -1 if inputs or outputs else member.group._gpu() if gpu is None else gpu
+    user = member.group._user_for(inputs or outputs)
     seen = _C._profiler_begin_range(f"c10d::{what}", 0)  # 0 where nobody records
     try:
+        if user is not None:
+            return issue_to_user(
+                what, user, member.ranks, async_op, kind, inputs, outputs, reduce, root, tag,
+                counts, timeout,
+            )  # fmt: skip
         core_work = member.group._core._collective(
             kind, inputs, outputs, reduce, root, tag, *counts, timeout, async_op, place
         )

@@ -19,11 +19,21 @@ __all__ = ["ProcessGroup", "Work"]
  SEND, RECV) = range(11)  # fmt: skip
 
 
-class Work:
-    """A collective or message that may still be running."""
+class _NoCore:
+    """In the place of the core's Work, where a user's class has to say it."""
 
-    def __init__(self, core_work: Any, ranks: list[int] | None = None) -> None:
-        self._core = core_work
+    def __getattr__(self, name: str) -> Any:
+        raise NotImplementedError(
+            f"Work: a subclass defines `{name.lstrip('_')}` by itself, and this one does not"
+        )
+
+
+class Work:
+    """A collective or message that may still be running. Process groups that users write return
+    instances of subclasses, which define at least ``wait``."""
+
+    def __init__(self, core_work: Any = None, ranks: list[int] | None = None) -> None:
+        self._core = _NoCore() if core_work is None else core_work
         self._ranks = ranks  # of the default group: those of the group
 
     def wait(self, timeout: timedelta | None = None) -> bool:
@@ -63,6 +73,12 @@ class Work:
         """Of a recv that is done: the rank that sent, counted in the default group."""
         rank = self._core.source_rank()
         return rank if self._ranks is None else self._ranks[rank]
+
+    def _source_rank(self) -> int:
+        """Of a user's recv_anysource: the rank in the group that sent."""
+        raise NotImplementedError(
+            "recv: a Work that `recv_anysource` returns defines `_source_rank`, the rank that sent"
+        )
 
     def get_future(self) -> Future:
         """A Future of the tensors. What stands in ``then`` runs on the thread that waits."""
@@ -124,29 +140,68 @@ class _LazyFuture(Future):
 
 
 class ProcessGroup:
-    """Processes that compute together. init_process_group and new_group make them."""
+    """Processes that compute together. init_process_group and new_group make them.
 
-    def __init__(
-        self, core_group: Any, engine: str = "mpi", backends: dict[str, str] | None = None,
-        index: int | None = None,
+    A class of a user's derives from it, is made as ``ProcessGroup(rank, size)``, and has methods
+    for the collectives: ``Backend.register_backend`` (docs/distributed.md).
+    """
+
+    _core: Any = None  # none yet: a user's group that nobody has taken up
+    _users: dict[str, ProcessGroup]  # groups that carry tensors in the core's stead, by device
+
+    def __init__(self, *place: Any) -> None:
+        numbers = place[-2:]
+        if not (2 <= len(place) <= 3 and all(isinstance(n, int) for n in numbers)):
+            raise TypeError(
+                "ProcessGroup: expects (rank, size) or (store, rank, size); groups of the "
+                "backends that are there are made by distributed.new_group"
+            )
+        self._place: tuple[int, int] = (numbers[0], numbers[1])
+        if not 0 <= numbers[0] < numbers[1]:
+            raise ValueError(f"ProcessGroup: rank {numbers[0]} is none of {numbers[1]} ranks")
+
+    def _begin(
+        self, core_group: Any, engine: str, backends: dict[str, str], index: int | None,
+        users: dict[str, ProcessGroup],
     ) -> None:  # fmt: skip
+        """Takes the group up: from now on it is one of this process's."""
         self._core = core_group
         self._engine = engine
-        self._backends = {"cpu": "gloo"} if backends is None else backends
+        self._backends = backends
         self._index = index  # of the GPU, where the program has named it
-        self.group_name: str = core_group.group_name
+        self._users = users
+        self._set_group_name(core_group.group_name)
+
+    def _set_group_name(self, name: str) -> None:
+        self.group_name: str = name
 
     def rank(self) -> int:
         """The number of this process in the group."""
-        return self._core.rank()
+        return self._place[0]
 
     def size(self) -> int:
         """The number of processes."""
-        return self._core.size()
+        return self._place[1]
 
     def name(self) -> str:
-        """The engine that carries the tensors."""
-        return self._engine
+        """The engine that carries the tensors; of a user's group, its backend."""
+        own = getattr(self, "getBackendName", None)
+        return self._engine if own is None else own()
+
+    def _user_for(self, tensors: list[Any] | None) -> ProcessGroup | None:
+        """The user's group that carries these tensors, or None where the core does. Without
+        tensors the core does, if it serves any device."""
+        if not self._users:
+            return None
+        for tensor in tensors or []:
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"{self!r}: expected a tensor, got {type(tensor).__name__}")
+            kind = tensor.device.type
+            if kind in self._backends or len(self._users) < len(self._backends):
+                return self._users.get(kind)
+            raise RuntimeError(f"{self!r}: the backends {self._backends} serve no {kind} tensors")
+        served = len(self._users) == len(self._backends)
+        return next(iter(self._users.values())) if served else None
 
     def _gpu(self) -> int:
         """The GPU on which barriers and objects travel; -1: they do on the host."""
@@ -158,6 +213,15 @@ class ProcessGroup:
         """Where tensors that the library makes for itself must be."""
         index = self._gpu()
         return Device("cpu") if index < 0 else Device("cuda", index)
+
+    def _shut_down(self) -> None:
+        """Leaves the group; users' groups are told so, if they have a method for it."""
+        try:
+            for user in dict.fromkeys(self._users.values()):
+                if hasattr(user, "shutdown"):
+                    user.shutdown()
+        finally:
+            self._core._shut_down()
 
     @property
     def bound_device_id(self) -> Device | None:

@@ -127,8 +127,9 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     if any(p.group is not p2p_op_list[0].group for p in p2p_op_list):
         raise ValueError("batch_isend_irecv: all operations must be of one group")
     group = p2p_op_list[0].group
-    if all(p.tensor.is_cuda for p in p2p_op_list) and not _is_outside(group):
-        member = world.member(group, "batch_isend_irecv")
+    on_gpus = all(p.tensor.is_cuda for p in p2p_op_list) and not _is_outside(group)
+    member = world.member(group, "batch_isend_irecv") if on_gpus else None
+    if member is not None and "cuda" not in member.group._users:
         messages = [
             (SEND if p.op is isend else RECV, p.tensor, p.group_peer, p.tag) for p in p2p_op_list
         ]

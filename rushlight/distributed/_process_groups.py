@@ -15,11 +15,13 @@ from rushlight.distributed._backends import (
     is_mpi_available,
     is_nccl_available,
     is_ucc_available,
+    is_users,
     is_xccl_available,
     started_backends,
 )
 from rushlight.distributed._groups import BARRIER, ProcessGroup, Work
 from rushlight.distributed._stores import PrefixStore, core
+from rushlight.distributed._user_backends import NoEngines, make_user_groups
 from rushlight.distributed._world import Member, world
 from rushlight.distributed.rendezvous import DEFAULT_TIMEOUT, rendezvous
 
@@ -116,7 +118,11 @@ def init_process_group(
     connected now, and not by the first collective.
     """
     if world.hub is not None:  # a rank of simulate, which belongs to a group from the start
-        backends_of(backend)
+        if any(is_users(name) for name in backends_of(backend).values()):
+            raise RuntimeError(
+                f"init_process_group: simulated ranks have a default group already; make one of "
+                f'"{backend}" with new_group(backend="{backend}")'
+            )
         if world.default is None:
             raise RuntimeError(
                 "init_process_group: a simulated rank cannot join again once it has left"
@@ -140,38 +146,69 @@ def init_process_group(
     # A store may serve several groups, one after the other; all ranks count alike.
     own = PrefixStore(f"default_pg/{world.times}", store)
     world.times += 1
-    if world_size > 1 and "cpu" in backends:
+    if world_size > 1 and "cpu" in _built_in(backends):
         core.mpi_initialize(own._core, rank, world_size, timeout)
-    begin(own, rank, world_size, timeout, name, backends, index)
+    begin(own, rank, world_size, timeout, name, backends, index, pg_options)
     world.watch_errors()
 
 
 def begin(
     store: Any, rank: int, world_size: int, timeout: timedelta, backend: str,
-    backends: dict[str, str] | None = None, index: int | None = None,
+    backends: dict[str, str] | None = None, index: int | None = None, pg_options: Any = None,
 ) -> None:  # fmt: skip
     """Makes the default group; the engine between CPUs is ready. ``index``: the GPU, if known."""
     world.count = 0
     ranks = list(range(world_size))
     kinds = {"cpu": backend} if backends is None else backends
-    made = _make_group(store, ranks, rank, timeout, "group/0", "the default group", kinds, index)
+    made = _make_group(
+        store, ranks, rank, timeout, "group/0", "the default group", kinds, index, pg_options
+    )
     world.count = 1
     world.default, world.store = made, store
     world.add(made, ranks, backend)
 
 
-def _make_group(store, ranks, rank, timeout, place, name, backends, index):
+def _built_in(backends: dict[str, str]) -> dict[str, str]:
+    return {kind: name for kind, name in backends.items() if not is_users(name)}
+
+
+def _make_group(store, ranks, rank, timeout, place, name, backends, index, pg_options):
     """``place``: a name that no other group of the store has."""
     part = PrefixStore(place, store)
-    made = core.make_group(
-        part._core, ranks, ranks.index(rank), name, timeout, world.hub, f"{world.times}/{place}",
-        "cpu" in backends, "cuda" in backends,
-    )  # fmt: skip
-    engine = "threads" if world.hub is not None else "mpi" if "cpu" in backends else "nccl"
-    group = ProcessGroup(made, engine, backends, index)
-    if index is not None:
+    own = _built_in(backends)
+    chosen = {kind: user for kind, user in backends.items() if kind not in own}
+    users = make_user_groups(chosen, part, ranks, rank, timeout, place, pg_options)
+    made: Any = NoEngines(name)
+    if own:
+        made = core.make_group(
+            part._core, ranks, ranks.index(rank), name, timeout, world.hub,
+            f"{world.times}/{place}", "cpu" in own, "cuda" in own,
+        )  # fmt: skip
+    engine = "threads" if world.hub is not None else "mpi" if "cpu" in own else "nccl"
+    if len(set(backends.values())) == 1 and users:  # the user's object is the group
+        group, engine = next(iter(users.values())), next(iter(chosen.values()))
+    else:
+        group = ProcessGroup(ranks.index(rank), len(ranks))
+    for user, served_by in zip(users.values(), chosen.values(), strict=True):
+        user._begin(made, served_by, chosen, index, users)
+    group._begin(made, engine, backends, index, users)
+    if index is not None and "cuda" in own:
         made._connect(index)
     return group
+
+
+def _meet(default: Member, place: str) -> None:
+    """Waits until all ranks of the default group have come."""
+    group = default.group
+    if not group._users:
+        core_group, here = group._core, group._gpu()
+        core_group._collective(BARRIER, None, None, 0, 0, 0, [], [], None, False, here)
+        return
+    # A user's group need have no barrier: the ranks meet in the store.
+    store, size = PrefixStore(f"meet/{place}", world.store), group.size()
+    if store.add("came", 1) == size:
+        store.set("all", "1")
+    store.wait(["all"])
 
 
 def new_group(
@@ -195,8 +232,8 @@ def new_group(
     if backend is not None:
         name, backends = started_backends(backend)
     if (
-        "cpu" in backends
-        and "cpu" not in default.group._backends
+        "cpu" in _built_in(backends)
+        and "cpu" not in _built_in(default.group._backends)
         and world.hub is None
         and size > 1
     ):
@@ -213,15 +250,14 @@ def new_group(
         place, shown = f"group/{world.count}", f"group {world.count}"
         world.count += 1
         # Making a group waits for its ranks; one that does not come is found out here.
-        here = default.group._gpu()
-        default.group._core._collective(BARRIER, None, None, 0, 0, 0, [], [], None, False, here)
+        _meet(default, place)
     if rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER
     index = gpu_index(device_id, backends)
     if index is None and "cuda" in backends:
         index = default.group._index
     limit = _checked_timeout(timeout)
-    made = _make_group(world.store, ranks, rank, limit, place, shown, backends, index)
+    made = _make_group(world.store, ranks, rank, limit, place, shown, backends, index, pg_options)
     world.add(made, ranks, name)
     return made
 
@@ -295,7 +331,7 @@ def destroy_process_group(group: Any = None) -> None:
     if member.group is world.default:
         world.shut_down()
         return
-    member.group._core._shut_down()
+    member.group._shut_down()
     del world.members[member.group.group_name]
 
 
@@ -371,7 +407,11 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 def _set_pg_timeout(timeout: timedelta, group: Any = None) -> None:
     """The timeout of later collectives of a group."""
-    world.member(group, "_set_pg_timeout").group._core._set_timeout(_checked_timeout(timeout))
+    found, limit = world.member(group, "_set_pg_timeout").group, _checked_timeout(timeout)
+    found._core._set_timeout(limit)
+    for user in found._users.values():
+        if hasattr(user, "set_timeout"):
+            user.set_timeout(limit)
 
 
 def _rank_in(member: Member, global_rank: int) -> int:

@@ -85,7 +85,7 @@ class World:
             self.rpc.stop()
             self.rpc = None
         for member in reversed(list(self.members.values())):
-            member.group._core._shut_down()
+            member.group._shut_down()
         self.members.clear()
         self.default = self.store = None
         self.count = 0

@@ -14,6 +14,7 @@ from rushlight.export._inputs import Packing, arguments_of
 from rushlight.export.dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, dims
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
+from rushlight.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 from rushlight.nn import Module
 
 __all__ = [
@@ -23,13 +24,16 @@ __all__ = [
     "ExportBackwardSignature",
     "ExportGraphSignature",
     "ExportedProgram",
+    "FlatArgsAdapter",
     "ShapesCollection",
+    "UnflattenedModule",
     "UserError",
     "dims",
     "export",
     "load",
     "register_dataclass",
     "save",
+    "unflatten",
 ]
 
 
@@ -78,6 +82,7 @@ def export(
         {root.name: range_of(root) for root in roots.all}, (args, named),
     )  # fmt: skip
     ep._places = {root.name: [tuple(p) for p in root.places] for root in roots.all}
+    ep._calls = base.module_calls
     if isinstance(further, AdditionalInputs):
         further.verify(ep)
     return ep

@@ -7,7 +7,10 @@ import json
 import warnings
 from typing import IO, Any
 
+from rushlight.export._graph import forward_of
+from rushlight.export._module_calls import checked_calls
 from rushlight.export._packings import packing_from
+from rushlight.export._unify import statements_of
 from rushlight.export.exported_program import ExportedProgram, about
 from rushlight.types import FileLike
 
@@ -86,6 +89,8 @@ def _program_of(module, data, example):
         given = inputs.pack(_tensors_of(example))
     ep = ExportedProgram(code, module._state(), str(data["name"]), inputs, output, ranges, given)
     ep._places = places
+    count = sum("op" in s or "call" in s for s in statements_of(forward_of(ep._program())["body"]))
+    ep._calls = checked_calls(data.get("calls", ()), count)
     return ep
 
 

@@ -83,8 +83,10 @@ class _Builder:
         self.state: dict[int, Any] = {}
         self.constants: dict[int, Any] = {}
         self.names: dict[str, list[Any]] = {"state": [], "inputs": [], "outputs": []}
+        self.known: dict[str, Any] = {"size": sym_size, **BUILTINS}
+        self.known.update(dict.fromkeys(("get", "item", "get_key"), operator.getitem))
 
-    def run(self):
+    def run(self, dead_code=False):
         from rushlight.fx import GraphModule
         from rushlight.nn import Module
 
@@ -108,7 +110,8 @@ class _Builder:
             self.nodes[i] = self.graph.placeholder(row["name"])
             self.names["inputs"].append(self.nodes[i].name)
         self._block(self.function["body"], {})
-        self.graph.eliminate_dead_code()
+        if not dead_code:
+            self.graph.eliminate_dead_code()
         module = GraphModule(Module(), self.graph)
         module._names = self.names
         return module
@@ -165,11 +168,9 @@ class _Builder:
                 self.nodes[to] = self.graph.call_function(operator.getitem, (node, k))
 
     def _builtin(self, s):
-        known = {"size": sym_size, **BUILTINS}
-        known.update(dict.fromkeys(("get", "item", "get_key"), operator.getitem))
-        if s["do"] in known:  # what else there is belongs to the program's checks
+        if s["do"] in self.known:  # what else there is belongs to the program's checks
             args = tuple(self._operand(o) for o in s["args"])
-            self.nodes[s["to"]] = self.graph.call_function(known[s["do"]], args)
+            self.nodes[s["to"]] = self.graph.call_function(self.known[s["do"]], args)
 
     def _return(self, s):
         found = self._operand(s["return"])
@@ -194,7 +195,7 @@ def _value(inner):
             return float(text)
         if kind == "device":
             return _C.device(text)
-        return getattr(_C, text)
+        return getattr(_C, text.rpartition(".")[2])  # memory formats have the package's name
     return inner
 
 

@@ -20,6 +20,7 @@ from rushlight.autograd import no_grad
 from rushlight.export._errors import ConstraintViolationError, UserError
 from rushlight.export._guards import Guards
 from rushlight.export._inputs import Packing
+from rushlight.export._module_calls import watched_calls
 from rushlight.export._roots import Root, Roots
 from rushlight.export._symbols import Book, is_float, watched
 from rushlight.export._unify import Mismatch, Numbers, Writer
@@ -44,7 +45,11 @@ class Trace:
             for row, tensor in zip(job.roots.inputs, tensors, strict=True)
         ]
         args, kwargs = job.packing.pack(given)
-        with watched(self.book), noted() as calls:
+        with (
+            watched(self.book),
+            noted() as calls,
+            watched_calls(job.module, tracer) as self.module_calls,
+        ):
             _C._jit_watch(tracer, True)
             try:
                 output = job.module(*args, **kwargs)

@@ -229,7 +229,8 @@ class Writer:
                 before, self.out = self.out, []
                 self._walk([r["body"] for r in rows], number, write)
                 inner, self.out = self.out, before
-                self.out.append({"with": rows[0]["with"], "body": inner})
+                if write:
+                    self.out.append({"with": rows[0]["with"], "body": inner})
                 continue
             try:
                 if any(r is None for r in rows):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from rushlight._C import Tensor
 from rushlight.export._graph import graph_module_of, mutated_state, program_of
 from rushlight.export._inputs import Packing
+from rushlight.export._module_calls import ModuleCall
 from rushlight.export.dynamic_shapes import MOST
 from rushlight.export.graph_signature import (
     ConstantArgument,
@@ -94,6 +95,7 @@ class ExportedProgram:
         self._example = example
         # {name of a size: (input, dimension, factor, offset) of where it stands}
         self._places: dict[str, Any] = {}
+        self._calls: list[ModuleCall] = []  # of submodules, for unflatten
         self._views: dict[str, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -222,10 +224,7 @@ class ExportedProgram:
         what the functions do. None and an empty table replace nothing: every operator of the
         package runs by itself."""
         if not decomp_table:
-            return ExportedProgram(
-                self._code, self._tensors, self._name, self._inputs, self._output, self._ranges,
-                self._example,
-            )  # fmt: skip
+            return self._with(self._tensors)
         from rushlight.export._decompose import decomposed
 
         return decomposed(self, decomp_table)
@@ -240,10 +239,16 @@ class ExportedProgram:
     def __deepcopy__(self, memo: Any) -> ExportedProgram:
         import copy
 
-        return ExportedProgram(
-            self._code, copy.deepcopy(self._tensors, memo), self._name, self._inputs, self._output,
-            self._ranges, self._example,
+        return self._with(copy.deepcopy(self._tensors, memo))
+
+    def _with(self, tensors: list[Tensor]) -> ExportedProgram:
+        """The same program with these parameters and buffers."""
+        made = ExportedProgram(
+            self._code, tensors, self._name, self._inputs, self._output, self._ranges,
+            self._example,
         )  # fmt: skip
+        made._places, made._calls = self._places, self._calls
+        return made
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("exported programs are not pickled; write them with rushlight.export.save")
@@ -261,6 +266,7 @@ def about(ep: ExportedProgram) -> str:
             "output": packing_data(ep._output),
             "ranges": {k: list(v) for k, v in ep._ranges.items()},
             "places": ep._places,
+            "calls": ep._calls,
             "example": ep._example is not None,
         }
     )

@@ -128,6 +128,8 @@ class DistributedDataParallel(Module, Joinable):
     def _average(self, tensor):
         if self._divides_by_active:
             return _Divided(tensor, self._joined_active, self.process_group)
+        if self.process_group._user_for([tensor]) is not None:  # which need not know averages
+            return _Divided(tensor, self.process_group.size(), self.process_group)
         return distributed.all_reduce(tensor, ReduceOp.AVG, self.process_group, async_op=True)
 
     def _largest(self, tensor):

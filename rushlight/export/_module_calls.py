@@ -1,0 +1,67 @@
+"""Which module of the tree made which instructions of an exported program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from rushlight import _C
+from rushlight.jit._program import TracedModule
+from rushlight.nn import Module
+
+__all__ = ["ModuleCall", "checked_calls", "watched_calls"]
+
+
+class ModuleCall(NamedTuple):
+    """One call of a submodule: its path, and the instructions from `first` up to `end`."""
+
+    path: str
+    first: int
+    end: int
+
+
+@contextmanager
+def watched_calls(module: Module, tracer: Any) -> Iterator[list[ModuleCall]]:
+    """The calls of submodules that a trace goes through, outer ones before those inside. Scripted
+    parts are calls of functions in the program, and are left out."""
+    calls: list[ModuleCall] = []
+    handles = []
+
+    def watch(path: str, part: Module) -> None:
+        begun: list[int] = []
+
+        def before(_: Any, args: Any) -> None:
+            begun.append(len(calls))
+            calls.append(ModuleCall(path, len(_C._jit_lines(tracer)), -1))
+
+        def after(*_: Any) -> None:
+            place = begun.pop()
+            calls[place] = calls[place]._replace(end=len(_C._jit_lines(tracer)))
+
+        handles.append(part.register_forward_pre_hook(before, prepend=True))
+        handles.append(part.register_forward_hook(after))
+
+    for path, part in module.named_modules():
+        if path and not isinstance(part, TracedModule):
+            watch(path, part)
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def checked_calls(rows: Any, count: int) -> list[ModuleCall]:
+    """Calls from a file; ValueError where they are none of a program of `count` instructions."""
+    calls = [ModuleCall(str(path), int(first), int(end)) for path, first, end in rows]
+    ends: list[int] = []  # of the calls around
+    last = 0
+    for path, first, end in calls:
+        while ends and ends[-1] <= first and end > ends[-1]:
+            ends.pop()
+        if not last <= first <= end <= (ends[-1] if ends else count) or not all(path.split(".")):
+            raise ValueError(f"the call of '{path}' does not fit into the program")
+        last = first
+        ends.append(end)
+    return calls

@@ -1,5 +1,6 @@
 // A call inside vmap, as the rules see it; see vmap.h.
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "core/interrupt.h"
@@ -215,13 +216,18 @@ void BatchedCall::run_rule(const Rule& rule) {
   }
 }
 
-static thread_local std::map<std::string, int64_t> t_sample_loops;
-std::map<std::string, int64_t> take_sample_loops() { return std::exchange(t_sample_loops, {}); }
+// Behind a pointer: memory that every thread has is scarce.
+static thread_local std::unique_ptr<std::map<std::string, int64_t>> t_sample_loops;
+std::map<std::string, int64_t> take_sample_loops() {
+  const auto loops = std::exchange(t_sample_loops, nullptr);
+  return loops ? std::move(*loops) : std::map<std::string, int64_t>{};
+}
 
 void BatchedCall::loop(Generator* repeat) {
   check(size > 0, ErrorKind::Runtime, entry.name,
         "vmap over no samples: this op runs sample by sample, so its result's shape is unknown");
-  ++t_sample_loops[entry.name];
+  if (!t_sample_loops) t_sample_loops = std::make_unique<std::map<std::string, int64_t>>();
+  ++(*t_sample_loops)[entry.name];
   const uint64_t start = repeat ? repeat->offset() : 0;
   Gathered gathered(entry);
   for (int64_t s = 0; s < size; ++s) {

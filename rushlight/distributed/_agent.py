@@ -201,6 +201,8 @@ class Agent:
         if job.processes > 1:  # the ranks share the cores
             share = max(1, len(os.sched_getaffinity(0)) // job.processes)
             environment.setdefault("OMP_NUM_THREADS", str(share))
+        if job.nodes == 1:  # ranks of one machine share memory: MPICH need not open ports
+            environment.setdefault("UCX_TLS", "self,sm")
         return environment
 
     def _start(self, local, attempt):

@@ -71,9 +71,9 @@ def hostile(seed, token=b""):
     return changed(source, valid_messages(source, token))
 
 
-def send(port, data, pieces=1):
+def send(port, data, pieces=1, host="127.0.0.1"):
     """Sends them and takes what is answered, until either side has had enough."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
+    with socket.create_connection((host, port), timeout=10) as stranger:
         try:
             step = max(1, len(data) // pieces)
             for at in range(0, len(data), step):

@@ -31,7 +31,7 @@ def store_and_client(monkeypatch, token):
     return master, dist.TCPStore("127.0.0.1", master.port)
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(6000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("knows", [False, True], ids=["without the token", "with the token"])
 def test_a_store_survives_any_bytes(monkeypatch, count, knows):
     master, client = store_and_client(monkeypatch, "secret")
@@ -191,7 +191,7 @@ def test_a_client_survives_any_answer(answer):
 
 
 def _listening(pids):
-    """The TCP ports that these processes listen at."""
+    """The addresses and ports that these processes listen at."""
     sockets = set()
     for pid in pids:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -201,17 +201,18 @@ def _listening(pids):
                 continue
             if name.startswith("socket:["):
                 sockets.add(name[8:-1])
-    ports = set()
-    for table in ("tcp", "tcp6"):
-        with open(f"/proc/net/{table}") as file:
-            rows = [line.split() for line in file.readlines()[1:]]
-        ports |= {int(r[1].split(":")[1], 16) for r in rows if r[3] == "0A" and r[9] in sockets}
-    return ports
+    with open("/proc/net/tcp") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    places = [row[1].split(":") for row in rows if row[3] == "0A" and row[9] in sockets]
+    return [
+        (socket.inet_ntoa(struct.pack("<I", int(host, 16))), int(port, 16)) for host, port in places
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not dist.is_mpi_available(), reason="no MPI library is installed")
-def test_a_running_job_goes_on(tmp_path):
+@pytest.mark.parametrize("mpi_ports", [False, True])
+def test_a_running_job_goes_on(tmp_path, mpi_ports):
     """Every port of the launcher and of the ranks, the MPI library's too, while they train."""
     (tmp_path / "program.py").write_text(
         textwrap.dedent("""
@@ -234,14 +235,16 @@ def test_a_running_job_goes_on(tmp_path):
     job = subprocess.Popen(
         [sys.executable, "-m", "rushlight.distributed.run", "--standalone", "--nproc-per-node=2",
          "program.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **({"UCX_TLS": "all"} if mpi_ports else {})},
     )  # fmt: skip
     pids = [job.pid, *(int(job.stdout.readline()) for _ in range(2))]
     time.sleep(0.5)
-    ports = _listening(pids)
-    assert ports
-    for port in ports:
-        for seed in range(200):
-            strangers.send(port, strangers.hostile(seed))
+    places = _listening(pids)
+    assert mpi_ports or len(places) == 1  # the launcher's store and nothing else
+    assert all(host == "127.0.0.1" for host, _ in places) or mpi_ports
+    for host, port in places:
+        for seed in range(20 if mpi_ports else 300):
+            strangers.send(port, strangers.hostile(seed), host=host)
     (tmp_path / "end").touch()
     out, err = job.communicate(timeout=60)
     assert job.returncode == 0 and out.split() == ["right", "right"], (out, err)

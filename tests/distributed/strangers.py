@@ -1,4 +1,4 @@
-"""Bytes that a stranger may send to a store: random, cut off, changed, with lengths that are lies."""
+"""Bytes that a stranger may send to a store: random, cut off, changed, with lengths that lie."""
 
 import random
 import socket

@@ -102,6 +102,9 @@ class Job:
             for node in (0, 1)
         ]  # fmt: skip
 
+    def has_ended(self):
+        return any(launcher.poll() is not None for launcher in self.launchers)
+
     def finish(self, limit=60):
         try:
             ends = [launcher.communicate(timeout=limit) for launcher in self.launchers]
@@ -110,7 +113,7 @@ class Job:
                 os.killpg(process.pid, signal.SIGKILL)
             ends = [launcher.communicate() for launcher in self.launchers]
             raise AssertionError(f"it hung\n{ends}") from None
-        return [(*end, process.returncode) for end, process in zip(ends, self.launchers)]
+        return [(*end, process.returncode) for end, process in zip(ends, self.launchers, strict=True)]
 
 
 REPORT = """
@@ -160,7 +163,7 @@ def test_a_launcher_that_is_asked_to_end_or_killed(tmp_path, node):
     counts = (1, 2)
     pids = [
         int(launcher.stdout.readline())
-        for launcher, n in zip(job.launchers, counts)
+        for launcher, n in zip(job.launchers, counts, strict=True)
         for _ in range(n)
     ]
     os.kill(job.launchers[node].pid, signal.SIGTERM if node else signal.SIGKILL)
@@ -253,8 +256,8 @@ def test_training_outlives_kills(tmp_path):
     try:
         for kill in range(KILLS):
             victim = tmp_path / f"pid-{kill}-{source.randrange(3)}"
-            ended = lambda: any(p.poll() is not None for p in job.launchers)  # noqa: E731
-            assert wait_until(lambda v=victim: v.exists() or ended(), 60) and not ended()
+            assert wait_until(lambda v=victim: v.exists() or job.has_ended(), 60)
+            assert not job.has_ended()
             time.sleep(source.random() * 1.5)
             os.kill(int(victim.read_text()), signal.SIGKILL)
         (tmp_path / "enough").touch()

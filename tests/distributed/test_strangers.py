@@ -13,11 +13,10 @@ import time
 from datetime import timedelta
 
 import pytest
+from distributed import strangers
 from scripts import run
 
 import rushlight.distributed as dist
-
-from distributed import strangers
 
 
 def resident():

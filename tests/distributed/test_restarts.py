@@ -113,7 +113,9 @@ class Job:
                 os.killpg(process.pid, signal.SIGKILL)
             ends = [launcher.communicate() for launcher in self.launchers]
             raise AssertionError(f"it hung\n{ends}") from None
-        return [(*end, process.returncode) for end, process in zip(ends, self.launchers, strict=True)]
+        return [
+            (*end, process.returncode) for end, process in zip(ends, self.launchers, strict=True)
+        ]
 
 
 REPORT = """

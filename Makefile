@@ -117,7 +117,7 @@ test-clients: build
 	"$(CLIENTS)/bin/python" -m pip install --quiet --disable-pip-version-check "$$wheel" \
 	  -r "$(CLIENTS)/requirements.txt" -r tests/ecosystem/requirements.txt
 	@"$(CLIENTS)/bin/python" tools/link_checkout.py "$(CURDIR)"
-	@RUSHLIGHT_CLIENTS=1 "$(CLIENTS)/bin/python" -m pytest -q tests/ecosystem tests/distributed/test_rpc_ray.py $(ARGS)
+	@RUSHLIGHT_CLIENTS=1 "$(CLIENTS)/bin/python" -m pytest -q tests/ecosystem tests/distributed/test_rpc_ray.py tests/distributed/test_ray_train.py $(ARGS)
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not
 # instrumented, so their runtimes are loaded before it, and its own leaks are not ours to report.

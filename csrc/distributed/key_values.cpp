@@ -1,5 +1,6 @@
 #include "distributed/key_values.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace rush::distributed {
@@ -11,7 +12,7 @@ std::optional<Answer> KeyValues::apply(const Command& command) {
       values_[keys[0]] = command.value;
       return Answer{};
     case CommandKind::Append:
-      values_[keys[0]] += command.value;
+      append(keys[0], command.value);
       return Answer{};
     case CommandKind::Add:
       return Answer{.number = add(keys[0], command.amount)};
@@ -40,6 +41,14 @@ bool KeyValues::has_all(const Keys& keys) const {
   for (const std::string& key : keys)
     if (!values_.contains(key)) return false;
   return true;
+}
+
+void KeyValues::append(const std::string& key, const std::string& more) {
+  std::string& value = values_[key];
+  if (more.size() > longest_ - std::min(longest_, value.size()))
+    throw StoreError(concat("store: a value has at most ", longest_, " bytes, and that of '", key,
+                            "' would have more"));
+  value += more;
 }
 
 int64_t KeyValues::add(const std::string& key, int64_t amount) {

@@ -2,6 +2,8 @@
 // out.
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -11,6 +13,9 @@ namespace rush::distributed {
 
 class RUSH_API KeyValues {
  public:
+  // No value may grow beyond `longest` bytes: who sends them on cannot send more.
+  explicit KeyValues(size_t longest) : longest_(longest) {}
+  KeyValues() = default;
   // Nothing when the command has to wait for keys. Throws StoreError.
   std::optional<Answer> apply(const Command& command);
   const std::string* find(const std::string& key) const;  // null: not there
@@ -18,9 +23,11 @@ class RUSH_API KeyValues {
 
  private:
   bool has_all(const Keys& keys) const;
+  void append(const std::string& key, const std::string& more);
   int64_t add(const std::string& key, int64_t amount);
   std::string compare_set(const Command& command);
 
+  size_t longest_ = std::numeric_limits<size_t>::max();
   std::unordered_map<std::string, std::string> values_;
 };
 

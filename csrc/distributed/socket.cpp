@@ -128,9 +128,12 @@ void send_all(const Socket& socket, const std::string& bytes, Clock::time_point 
 }
 
 std::string receive_exactly(const Socket& socket, size_t size, Clock::time_point deadline) {
-  std::string bytes(size, '\0');
+  // The length may be a stranger's claim: memory grows with what has come.
+  constexpr size_t kFirst = size_t(1) << 16;
+  std::string bytes;
   for (size_t got = 0; got < size;) {
-    const ssize_t n = recv(socket.fd(), bytes.data() + got, size - got, MSG_DONTWAIT);
+    bytes.resize(std::min(size, got + std::max(got, kFirst)));
+    const ssize_t n = recv(socket.fd(), bytes.data() + got, bytes.size() - got, MSG_DONTWAIT);
     if (n > 0)
       got += size_t(n);
     else if (n < 0 && (errno == EAGAIN || errno == EINTR))

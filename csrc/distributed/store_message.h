@@ -19,7 +19,8 @@ inline constexpr std::string_view kGreeting = "rushlight store 1";
 inline constexpr uint8_t kHello = 255;
 inline constexpr uint32_t kLongestHello = 1024;
 inline constexpr uint32_t kLongestMessage = 256u << 20;
-inline constexpr size_t kMostKeys = 4096;  // of one command
+inline constexpr size_t kLongestValue = kLongestMessage - 1024;  // beside it an answer has little
+inline constexpr size_t kMostKeys = 4096;                        // of one command
 
 class Message {
  public:

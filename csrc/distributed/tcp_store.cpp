@@ -10,6 +10,25 @@ namespace {
 constexpr size_t kIdleConnections = 4;
 constexpr auto kAnswerTime = std::chrono::seconds(10);  // of a server that need not wait
 
+// The server would close the connection, and not say why.
+void check_size(const Command& command) {
+  size_t size = command.value.size() + command.expected.size();
+  for (const std::string& key : command.keys) size += sizeof(uint32_t) + key.size();
+  if (size > kLongestValue)
+    throw StoreError(concat("TCPStore: keys and values of a call have at most ", kLongestValue,
+                            " bytes, got ", size, "; a file serves better for so many"));
+  if (command.keys.size() > kMostKeys)
+    throw StoreError(concat("TCPStore: a call takes at most ", kMostKeys, " keys, got ",
+                            command.keys.size(), "; make several calls"));
+}
+
+// One message: whatever else its sender claims, no more than `longest` bytes are taken.
+std::string receive_message(const Socket& socket, uint32_t longest, Clock::time_point deadline) {
+  const uint32_t size = read_length(receive_exactly(socket, sizeof(uint32_t), deadline));
+  if (size == 0 || size > longest) throw NetworkError("TCPStore: not a store's answer");
+  return receive_exactly(socket, size, deadline);
+}
+
 }  // namespace
 
 TcpStore::TcpStore(TcpStoreOptions options) : options_(std::move(options)), process_(getpid()) {
@@ -53,11 +72,11 @@ Socket TcpStore::take_connection() {
   Socket s = connect_to(options_.host, options_.port, deadline, first);
   send_all(s, Message(kHello).add(kGreeting).add(options_.token).bytes(), deadline);
   try {
-    const uint32_t size = read_length(receive_exactly(s, sizeof(uint32_t), deadline));
-    receive_exactly(s, std::min(size, kLongestHello), deadline);
+    if (Reply(receive_message(s, 1, deadline)[0]) != Reply::Done)
+      throw NetworkError("TCPStore: not a store's answer");
   } catch (const NetworkError&) {
     throw NetworkError(concat("TCPStore: ", options_.host, ":", options_.port,
-                              " closed the connection: it is no store, or has another token "
+                              " does not answer as a store: it is none, or has another token "
                               "(RUSHLIGHT_STORE_TOKEN)"));
   }
   reached_ = true;
@@ -66,6 +85,7 @@ Socket TcpStore::take_connection() {
 
 Answer TcpStore::perform(const Command& command, Milliseconds timeout) {
   if (command.keys.empty() && command.kind != CommandKind::Count) return {.number = 1};
+  check_size(command);
   Socket s = take_connection();
   send_all(s, encode(command, timeout), Clock::now() + kAnswerTime);
   const Answer answer = read_answer(s, command, timeout);
@@ -76,16 +96,15 @@ Answer TcpStore::perform(const Command& command, Milliseconds timeout) {
 
 Answer TcpStore::read_answer(const Socket& socket, const Command& command, Milliseconds timeout) {
   const auto deadline = Clock::now() + (command.waits() ? timeout : Milliseconds(0)) + kAnswerTime;
-  const uint32_t size = read_length(receive_exactly(socket, sizeof(uint32_t), deadline));
-  if (size == 0 || size > kLongestMessage) throw NetworkError("TCPStore: not a store's answer");
-  const std::string message = receive_exactly(socket, size, deadline);
+  const std::string message = receive_message(socket, kLongestMessage, deadline);
   const Reply reply = Reply(message[0]);
   if (reply == Reply::TimedOut) throw timed_out(command, timeout);
   Fields fields(std::string_view(message).substr(1));
   auto text = fields.text();
   if (reply == Reply::Failed && text) throw StoreError(*text);
   const auto number = fields.number();
-  if (!text || !number) throw NetworkError("TCPStore: not a store's answer");
+  if (reply != Reply::Done || !text || !number)
+    throw NetworkError("TCPStore: not a store's answer");
   return {*std::move(text), *number};
 }
 

@@ -15,8 +15,11 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
+from rushlight.distributed._errors import DistError
+from rushlight.distributed._machines import Alone, Failure, Machines
 from rushlight.distributed._stores import TOKEN_VARIABLE, TCPStore
 
 _PR_SET_PDEATHSIG = 1
@@ -65,6 +68,8 @@ class Job:
     run_id: str
     role: str
     logs: Logs = field(default_factory=Logs)
+    monitor_interval: float = 0.1  # seconds between two looks at what other machines say
+    join_timeout: float = 600.0
 
 
 @dataclass
@@ -95,50 +100,86 @@ class Agent:
         self.job = job
         self.exits: queue.Queue[tuple[int, Rank]] = queue.Queue()  # in the order they happened
         self.asked: int | None = None  # the signal that asked the launcher to end
-        self.failed: tuple[Rank, int] | None = None  # the rank that failed first, and its code
+        self.failed: Failure | None = None  # what failed first, on any machine
+        self.machines = Alone(job.processes)
+        self.shares = [job.processes]  # processes by machine
 
     def run(self) -> int:
         """The exit code: of the first rank that failed, of the signal that came, or 0."""
         job = self.job
         if job.nodes == 1:
             os.environ.setdefault(TOKEN_VARIABLE, secrets.token_hex(16))
-        store = None
-        if job.node_rank == 0:
-            store = TCPStore(job.host, job.port, is_master=True, wait_for_workers=False)
-            job.port = store.port
+        first = job.node_rank == 0
         before = {}
         if threading.current_thread() is threading.main_thread():
             signals = (signal.SIGINT, signal.SIGTERM)
             before = {s: signal.signal(s, self._on_signal) for s in signals}
+        store = None
         try:
-            for attempt in range(job.max_restarts + 1):
-                failed, code = self._attempt(attempt)
-                if failed is None or self.asked is not None:
-                    break
-                if attempt < job.max_restarts:
-                    _say(
-                        f"rank {failed.number} failed ({_in_words(code)}); all ranks are started "
-                        f"again, attempt {attempt + 2} of {job.max_restarts + 1}"
-                    )
-            if self.asked is not None:
-                return 128 + self.asked
-            if failed is None:
-                return 0
-            self.failed = failed, code
-            self._explain(failed, code)
-            return code if code > 0 else 128 - code
+            if first:
+                store = TCPStore(job.host, job.port, is_master=True, wait_for_workers=False)
+                job.port = store.port
+            if job.nodes > 1:
+                self._meet(store)
+            return self._attempts()
+        except DistError as error:
+            if job.nodes == 1:
+                raise
+            _say(f"the machines have lost each other, and the ranks here were stopped: {error}")
+            return 1
         finally:
+            self.machines.leave()
             for number, handler in before.items():
                 signal.signal(number, handler)
             del store
 
+    def _meet(self, store):
+        job = self.job
+        if store is None:
+            limit = timedelta(seconds=job.join_timeout)
+            store = TCPStore(job.host, job.port, timeout=limit)
+        machines = Machines(
+            store, job.run_id, job.node_rank, job.nodes, job.processes, job.max_restarts,
+            job.monitor_interval, job.join_timeout,
+        )  # fmt: skip
+        shares = machines.join(lambda: self.asked is not None)
+        if shares is not None:
+            self.machines, self.shares = machines, shares
+
+    def _attempts(self):
+        """Starts the ranks as often as is allowed, all machines together."""
+        for attempt in range(self.job.max_restarts + 1):
+            failure = self._attempt(attempt) if self.asked is None else self._interrupted(attempt)
+            if failure is None:
+                return 0
+            last = failure.final or attempt == self.job.max_restarts
+            if last or self.asked is not None:
+                break
+            _say(
+                f"rank {failure.number} on {failure.host} failed ({_in_words(failure.code)}); all "
+                f"ranks are started again, attempt {attempt + 2} of {self.job.max_restarts + 1}"
+            )
+            while self.asked is None and not self.machines.all_are("stopped", attempt):
+                time.sleep(self.machines.interval)
+        if self.asked is not None:
+            return 128 + self.asked
+        if failure.number >= 0:
+            self.failed = failure
+            self._explain(failure)
+        else:
+            _say(f"{failure.words} (on {failure.host}), and the ranks here were stopped")
+        return failure.code if failure.code > 0 else 128 - failure.code
+
     def _on_signal(self, number, frame):
         self.asked = number
 
+    def _number(self, local):
+        return sum(self.shares[: self.job.node_rank]) + local
+
     def _environment(self, local, attempt):
         job = self.job
-        rank = job.node_rank * job.processes + local
-        size = job.nodes * job.processes
+        rank = self._number(local)
+        size = sum(self.shares)
         names = {
             "RANK": rank,
             "LOCAL_RANK": local,
@@ -160,6 +201,8 @@ class Agent:
         if job.processes > 1:  # the ranks share the cores
             share = max(1, len(os.sched_getaffinity(0)) // job.processes)
             environment.setdefault("OMP_NUM_THREADS", str(share))
+        if job.nodes == 1:  # ranks of one machine share memory: MPICH need not open ports
+            environment.setdefault("UCX_TLS", "self,sm")
         return environment
 
     def _start(self, local, attempt):
@@ -170,7 +213,7 @@ class Agent:
             stderr=subprocess.PIPE,
             preexec_fn=end_with_parent,
         )
-        rank = Rank(self.job.node_rank * self.job.processes + local, process)
+        rank = Rank(self._number(local), process)
         outputs = [
             _Output(sys.stdout, None, *self.job.logs.open(self.job, attempt, local, 1)),
             _Output(sys.stderr, rank.lines, *self.job.logs.open(self.job, attempt, local, 2)),
@@ -188,33 +231,58 @@ class Agent:
         self.exits.put((rank.process.wait(), rank))
 
     def _attempt(self, attempt):
-        """Starts all ranks and waits for them: the first that failed and its code, or None."""
+        """Starts all ranks of this machine and waits for those of all: what failed, or None."""
         self.exits = queue.Queue()
         ranks = [self._start(local, attempt) for local in range(self.job.processes)]
-        running = len(ranks)
-        failed, code = None, 0
-        while running and failed is None and self.asked is None:
+        failure = None
+        try:
+            failure = self._wait(attempt, len(ranks))
+        finally:  # they have ended by themselves, or have to
+            _stop(ranks)
+        for rank in ranks:
+            _read_to_end(rank)
+        return failure
+
+    def _wait(self, attempt, running):
+        while True:
+            if self.asked is not None:
+                return self._interrupted(attempt)
+            if not running and self.machines.all_are("done", attempt):
+                return None
             try:
-                code, rank = self.exits.get(timeout=0.2)
+                code, rank = self.exits.get(timeout=self.machines.interval)
             except queue.Empty:
+                failure = self.machines.failure(attempt)
+                if failure is not None:
+                    return failure
                 continue
             running -= 1
             if code != 0:
-                failed = rank
-        if failed is not None or self.asked is not None:
-            _stop(ranks)
-        for rank in ranks:
-            for reader in rank.readers:  # a process that a rank left behind may keep them open
-                reader.join(1.0)
-        return failed, code
+                return self.machines.say_failed(attempt, self._failure_of(rank, code))
 
-    def _explain(self, failed, code):
-        host = socket.gethostname()
-        _say(
-            f"rank {failed.number} on {host} failed first ({_in_words(code)}), and the other "
-            f"ranks were stopped. It printed:"
+    def _interrupted(self, attempt):
+        words = f"a launcher got {signal.Signals(self.asked).name}"
+        failure = Failure(socket.gethostname(), -self.asked, words=words, final=True)
+        return self.machines.say_failed(attempt, failure)
+
+    def _failure_of(self, rank, code):
+        _read_to_end(rank)
+        local = rank.number - self._number(0)
+        return Failure(
+            socket.gethostname(), code, rank.number, local, rank.process.pid, rank.words()
         )
-        _Output(sys.stderr).write(b"".join(_last_traceback(list(failed.lines))))
+
+    def _explain(self, failure):
+        _say(
+            f"rank {failure.number} on {failure.host} failed first ({_in_words(failure.code)}), "
+            f"and the other ranks were stopped. It printed:"
+        )
+        _Output(sys.stderr).write(failure.words.encode() + b"\n")
+
+
+def _read_to_end(rank):
+    for reader in rank.readers:  # a process that a rank left behind may keep them open
+        reader.join(1.0)
 
 
 def _say(text):

@@ -77,7 +77,7 @@ class FunctionAgent(Agent):
         )
         process.start()
         sending.close()
-        rank = Rank(self.job.node_rank * self.job.processes + local, _Process(process))
+        rank = Rank(self._number(local), _Process(process))
         reader = threading.Thread(target=self._receive, args=(rank, receiving), daemon=True)
         rank.readers = [reader]
         reader.start()
@@ -94,5 +94,5 @@ class FunctionAgent(Agent):
         else:
             rank.lines.extend(value.encode().splitlines(keepends=True))
 
-    def _explain(self, failed, code):
+    def _explain(self, failure):
         pass  # the error that is raised says it

@@ -99,8 +99,10 @@ def _from_environment(url, timeout=DEFAULT_TIMEOUT):
     by_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     store = TCPStore(host, port, world_size, rank == 0 and not by_launcher, timeout)
     if by_launcher:
+        # What another job or an earlier attempt left there is never seen.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        store = PrefixStore(f"attempt/{attempt}", store)
+        job = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+        store = PrefixStore(f"job/{job}/attempt/{attempt}", store)
     yield store, rank, world_size
 
 

@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from rushlight.distributed._agent import Agent, Job, Logs
+from rushlight.distributed._machines import join_timeout
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
 
@@ -40,10 +41,12 @@ def get_args_parser() -> argparse.ArgumentParser:
     option("standalone", action="store_true", help="one machine, and any free port")
     option("rdzv-endpoint", default="", help="HOST:PORT in place of the master's address and port")
     option("rdzv-backend", default="static", help="accepted; the launcher's own store serves")
-    option("rdzv-id", default="none", help="a name of the job")
-    option("rdzv-conf", default="", help="accepted")
-    option("max-restarts", type=int, default=0, help="how often to start again after a failure")
-    option("monitor-interval", type=float, default=0.1, help="accepted: failures are seen at once")
+    option("rdzv-id", default="none", help="a name of the job, the same on all machines")
+    option("rdzv-conf", default="", help="join_timeout=SECONDS to wait for the other machines")
+    option("max-restarts", type=int, default=0, help="how often all machines start again together "
+           "after a failure")  # fmt: skip
+    option("monitor-interval", type=float, default=0.1, help="seconds between two looks at what "
+           "the other machines say; failures on this one are seen at once")  # fmt: skip
     option("start-method", default="spawn", help="accepted: each process is a program of its own")
     option("role", default="default", help="a name for the processes")
     option("log-dir", default=None, help="a folder for what the processes print")
@@ -137,6 +140,8 @@ def _agent(args: argparse.Namespace) -> Agent:
             _streams("--tee", args.tee),
             [int(r) for r in args.local_ranks_filter.split(",") if r],
         ),
+        monitor_interval=args.monitor_interval,
+        join_timeout=join_timeout(args.rdzv_conf),
     )
     return Agent(job)
 
@@ -148,7 +153,11 @@ def main(args: list[str] | None = None) -> None:
         agent = _agent(parsed)
     except ValueError as error:
         get_args_parser().error(str(error))
-    sys.exit(agent.run())
+    try:
+        code = agent.run()
+    except ValueError as error:  # what the other machines were told differs
+        get_args_parser().error(str(error))
+    sys.exit(code)
 
 
 if __name__ == "__main__":

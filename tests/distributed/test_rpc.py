@@ -60,3 +60,25 @@ def test_a_worker_that_left_is_named():
         rpc.shutdown(graceful=False)
 
     simulate(2, program)
+
+
+def test_messages_over_ray_are_taken_in_their_order():
+    """Ray begins the calls of an actor in any order; each sender's are put right."""
+    from types import SimpleNamespace
+
+    from rushlight.distributed.rpc._ray_transport import RayTransport
+
+    came = []
+    batches = [
+        [(1, 0, 2, "add"), (2, 7, 1, "other")],
+        [(3, 0, 3, "drop"), (4, 0, 1, "begin")],
+        None,
+    ]
+    transport = RayTransport.__new__(RayTransport)
+    take = SimpleNamespace(remote=lambda: batches.pop(0))
+    transport._ray = SimpleNamespace(get=lambda batch: batch)
+    transport._own = SimpleNamespace(take=take)
+    transport._worker = SimpleNamespace(receive=lambda sender, m, reply: came.append((sender, m)))
+    transport._heard, transport._early = {}, {}
+    transport._serve()
+    assert came == [(7, "other"), (0, "begin"), (0, "add"), (0, "drop")]

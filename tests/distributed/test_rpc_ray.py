@@ -35,7 +35,8 @@ def run(body, size, limit=240):
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
-    environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
+                   "RAY_worker_niceness": "0"}  # fmt: skip
     code = HEAD + body + MAIN.replace("SIZE", str(size))
     return Script(code, env=environment).finish(limit)
 

@@ -71,6 +71,8 @@ def _job(config: LaunchConfig, command: list[str]) -> Job:
         run_id=config.run_id or "none",
         role=config.role,
         logs=Logs(),
+        monitor_interval=config.monitor_interval,
+        join_timeout=float(config.rdzv_timeout) if config.rdzv_timeout > 0 else 600.0,
     )
 
 
@@ -93,13 +95,13 @@ def launch_agent(
 
 def failure_of(agent: Agent, code: int) -> Exception | KeyboardInterrupt:
     """What a launch raises that did not end well."""
+    if agent.failed is None and agent.asked is None:
+        return RuntimeError("elastic_launch: the launcher of another machine was ended or is gone")
     if agent.failed is None:  # the launcher was asked to end
         return KeyboardInterrupt(f"the launcher got signal {code - 128}")
-    rank, exitcode = agent.failed
-    failure = ProcessFailure(
-        rank.number % agent.job.processes, rank.process.pid, exitcode, message=rank.words()
-    )
-    return ChildFailedError("rushlight.distributed.run", {rank.number: failure})
+    failed = agent.failed
+    failure = ProcessFailure(failed.local, failed.pid, failed.code, message=failed.words)
+    return ChildFailedError("rushlight.distributed.run", {failed.number: failure})
 
 
 __getattr__ = names_missing_from(__name__)

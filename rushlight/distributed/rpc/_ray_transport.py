@@ -5,6 +5,10 @@ have to run in the workers' own processes. So each worker has an actor as its ma
 a message there and ends with the reply, the worker takes messages out, runs them and puts the
 replies back. The actor belongs to the worker's process and ends with it, and then Ray ends the
 calls that wait there. Large messages lie in Ray's object store, and the mailbox sees their numbers.
+
+Ray may begin calls of such an actor in another order than they were made. That an RRef has a copy
+must be known before a copy is dropped, so each sender counts its messages to a worker, and the
+worker takes them in that order.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ def _mailbox_class() -> Any:
             self.came = asyncio.Event()
             self.is_closed = False
 
-        async def call(self, sender: int, message: Any) -> Any:
+        async def call(self, sender: int, place: int, message: Any) -> Any:
             import asyncio
 
             if self.is_closed:
@@ -52,7 +56,7 @@ def _mailbox_class() -> Any:
             self.count += 1
             number = self.count
             reply = self.replies[number] = asyncio.get_running_loop().create_future()
-            self.waiting.append((number, sender, message))
+            self.waiting.append((number, sender, place, message))
             self.came.set()
             return await reply
 
@@ -131,6 +135,10 @@ class RayTransport:
         self._ray.wait([self._own.__ray_ready__.remote()])
         self._boxes: dict[int, Any] = {}
         self._is_closed = False
+        self._sending = threading.Lock()
+        self._sent: dict[int, int] = {}  # messages by receiver
+        self._heard: dict[int, int] = {}  # messages by sender, in their order
+        self._early: dict[int, dict[int, Any]] = {}  # by sender and place: others come before them
         self._thread = threading.Thread(target=self._serve, name="rpc messages", daemon=True)
 
     def start(self) -> None:
@@ -150,7 +158,10 @@ class RayTransport:
 
     def send(self, to: int, message: Message, came: Callable[[Any, Any], None]) -> None:
         """Calls ``came(reply, None)`` or ``came(None, error)``, once, from a thread of Ray's."""
-        reference = self._boxes[to].call.remote(self._worker.me.id, self._wrapped(message))
+        wrapped = self._wrapped(message)
+        with self._sending:
+            place = self._sent[to] = self._sent.get(to, 0) + 1
+            reference = self._boxes[to].call.remote(self._worker.me.id, place, wrapped)
 
         def done(future: Any) -> None:
             try:
@@ -175,12 +186,20 @@ class RayTransport:
                 taken = self._ray.get(self._own.take.remote())
             except BaseException:
                 return  # Ray was shut down
-            for number, sender, message in taken or ():
-                self._worker.receive(
-                    sender,
-                    self._unwrapped(message),
-                    lambda reply, number=number: self._reply(number, reply),
-                )
+            for number, sender, place, message in taken or ():
+                self._early.setdefault(sender, {})[place] = number, message
+                self._receive_in_order(sender)
+
+    def _receive_in_order(self, sender):
+        early = self._early[sender]
+        while (place := self._heard.get(sender, 0) + 1) in early:
+            self._heard[sender] = place
+            number, message = early.pop(place)
+            self._worker.receive(
+                sender,
+                self._unwrapped(message),
+                lambda reply, number=number: self._reply(number, reply),
+            )
 
     def _reply(self, number, reply):
         if not self._is_closed:

@@ -38,9 +38,12 @@ nb_merge_streams = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"Rushlight {release}"
+html_static_path = ["_static"]
+html_logo = html_favicon = "_static/rushlight.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
+    "logo": {"text": "Rushlight"},
     "show_prev_next": True,
     "header_links_before_dropdown": 6,
     "navigation_with_keys": False,

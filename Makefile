@@ -8,7 +8,7 @@
 #   make test-cpp, make test-python      one half of make test
 #   make test-clients     accelerate, Lightning, transformers and Ray, in an environment of their own (network)
 #   make lint, make format               check the style and the types, or repair the style
-#   make docs             the documentation site into build/docs, in an environment of its own (network)
+#   make docs, test-site  the documentation site into build/docs, in an environment of its own (network); opens it in Chromium
 #   make wheel, try-wheel                wheels for an index; try them where there is nothing else
 #   make build, bench, sanitize, sanitize-threads, clean, help
 #

@@ -1,5 +1,5 @@
 """The built site, in Chromium: pages render, search finds, the console stays empty; and all links
-within it lead somewhere. Needs `make docs`, so `make test-site` runs it, which sets RUSHLIGHT_SITE."""
+within it lead somewhere. Needs `make docs`, so `make test-site` runs it (RUSHLIGHT_SITE)."""
 
 import functools
 import http.server
@@ -129,9 +129,7 @@ def test_links_lead_somewhere():
             if parts.scheme or parts.netloc:
                 continue
             goal = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            there = goal.is_file() and (
-                not parts.fragment or goal not in pages or unquote(parts.fragment) in pages[goal].ids
-            )
-            if not there:
+            ids = pages[goal].ids if goal in pages and parts.fragment else None
+            if not goal.is_file() or (ids is not None and unquote(parts.fragment) not in ids):
                 broken.add((path.relative_to(SITE).as_posix(), target))
     assert not broken

@@ -1,4 +1,4 @@
-"""Settings of Sphinx for the documentation site; `make docs` uses them on what stage.py laid out."""
+"""Settings of Sphinx for the site; `make docs` uses them on what stage.py laid out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ myst_url_schemes = {"http": None, "https": None, "mailto": None, "source": None}
 # Cells run once; their output is kept until the code of the page changes.
 nb_execution_mode = "cache"
 nb_execution_cache_path = os.environ.get("RUSHLIGHT_DOCS_CACHE", str(ROOT / "build/docs-cache"))
-nb_execution_timeout = 180
+nb_execution_timeout = 600  # of a cell, on a busy machine
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 

@@ -1,4 +1,4 @@
-"""The pages of the reference: one per public module, made of signatures, docstrings and the op table.
+"""The pages of the reference, one per public module: signatures, docstrings and the op table.
 
 Each name stands where its path is shortest, with its signature, its docstring and a link to its
 source: the row of the table for an op, the line of the file for what is written in Python. Other

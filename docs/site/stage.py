@@ -81,8 +81,10 @@ def with_links_of_the_site(text: str, page: Path, place: str, known: dict[str, s
     def outside_code(part: str) -> str:
         # Inline code may stand in a link's text, so it is hidden while links are sought.
         spans = CODE.findall(part)
-        hidden = CODE.sub(lambda m, n=iter(range(len(spans))): f"\x00{next(n)}\x00", part)
-        return re.sub(r"\x00(\d+)\x00", lambda m: spans[int(m[1])], LINK.sub(follow, hidden))
+        hidden = CODE.sub("\x00", part)
+        moved = LINK.sub(follow, hidden)  # which keeps the order of spans
+        left = iter(spans)
+        return re.sub("\x00", lambda _: next(left), moved)
 
     return "".join(part if code else outside_code(part) for code, part in parts_of(text))
 

@@ -167,7 +167,7 @@ $(DOCS_READY):
 docs: build
 	@$(MAKE) --no-print-directory $(DOCS_READY)
 	@"$(DOCS_ENV)/bin/python" docs/site/stage.py build/docs-source
-	@"$(DOCS_ENV)/bin/python" -m sphinx -q -W --keep-going -b html -c docs/site -d build/docs-doctrees \
+	@"$(DOCS_ENV)/bin/python" -m sphinx -q -W --keep-going -j $(JOBS) -b html -c docs/site -d build/docs-doctrees \
 	  build/docs-source build/docs
 	@echo "== build/docs/index.html"
 

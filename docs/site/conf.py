@@ -77,7 +77,12 @@ def show_sources(app: Any, doctree: nodes.document, docname: str) -> None:
 
 
 def write_sources(app: Any, error: Exception | None) -> None:
-    for path in sorted(_shown) if error is None else ():
+    folder = Path(app.outdir, "source")
+    before = {
+        p.relative_to(folder).as_posix().removesuffix(".html") for p in folder.rglob("*.html")
+    }
+    paths = sorted(_shown | {path for path in before if (ROOT / path).is_file()})
+    for path in paths if error is None else ():
         text = (ROOT / path).read_text()
         try:
             lexer = get_lexer_for_filename(path)
@@ -88,7 +93,7 @@ def write_sources(app: Any, error: Exception | None) -> None:
         )
         # pygments writes L-12; L12 is what people know from the hosts of repositories
         page = re.sub(r'"(#?)L-(\d+)"', r'"\1L\2"', highlight(text, lexer, formatter))
-        to = Path(app.outdir, "source", f"{path}.html")
+        to = folder / f"{path}.html"
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(page)
 
@@ -96,4 +101,4 @@ def write_sources(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> dict[str, bool]:
     app.connect("doctree-resolved", show_sources)
     app.connect("build-finished", write_sources)
-    return {"parallel_read_safe": True, "parallel_write_safe": False}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

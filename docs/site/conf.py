@@ -33,7 +33,6 @@ myst_url_schemes = {"http": None, "https": None, "mailto": None, "source": None}
 nb_execution_mode = "cache"
 nb_execution_cache_path = os.environ.get("RUSHLIGHT_DOCS_CACHE", str(ROOT / "build/docs-cache"))
 nb_execution_timeout = 600  # of a cell, on a busy machine
-nb_execution_raise_on_error = True
 nb_merge_streams = True
 
 html_theme = "pydata_sphinx_theme"

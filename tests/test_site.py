@@ -60,7 +60,7 @@ PAGES = {
     "tutorials/char_gpt.html": "There was once",
     "tutorials/time_series.html": "root mean square error",
     "guides/porting.html": "PyTorch",
-    "reference/rushlight.nn.html": "class Linear",
+    "reference/rushlight.nn.html": "Linear(in_features",
     "reference/rushlight.linalg.html": "inv(",
     "guides/compatibility.html": "tier 1",
     "benchmarks/index.html": "results",

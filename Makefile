@@ -8,6 +8,7 @@
 #   make test-cpp, make test-python      one half of make test
 #   make test-clients     accelerate, Lightning, transformers and Ray, in an environment of their own (network)
 #   make lint, make format               check the style and the types, or repair the style
+#   make docs, test-site  the documentation site into build/docs, in an environment of its own (network); opens it in Chromium
 #   make wheel, try-wheel                wheels for an index; try them where there is nothing else
 #   make build, bench, sanitize, sanitize-threads, clean, help
 #
@@ -28,7 +29,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build build-tests demo smoke test test-slow test-all test-cpp test-python test-clients sanitize sanitize-threads bench wheel try-wheel lint format clean help
+.PHONY: build build-tests demo smoke test test-slow test-all test-cpp test-python test-clients sanitize sanitize-threads bench docs test-site wheel try-wheel lint format clean help
 
 # Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
 # names, which take a space for the end of a name, are not used on them.
@@ -148,6 +149,31 @@ bench: build
 	  [ -e "$$script" ] || { echo "There are no benchmarks"; exit 1; }; \
 	  echo "== $$script"; TORCH_PYTHON="$(TORCH_PYTHON)" "$(BIN)/python" $$script; \
 	done
+
+# The documentation site: docs/site has its pages, settings and pinned requirements. Cells run once and are kept in
+# build/docs-cache until their page changes. A warning ends the build.
+DOCS_ENV := $(CURDIR)/build/docs-env
+DOCS_READY := build/docs-env/.ready-$(firstword $(shell cat docs/site/requirements.txt pyproject.toml | cksum))
+
+$(DOCS_READY):
+	@echo "== Making build/docs-env"
+	@"$(BIN)/python" -m venv "$(DOCS_ENV)"
+	@"$(BIN)/python" tools/requirements.py run > "$(DOCS_ENV)/requirements.txt"
+	@"$(DOCS_ENV)/bin/python" -m pip install --quiet --disable-pip-version-check \
+	  -r "$(DOCS_ENV)/requirements.txt" -r docs/site/requirements.txt
+	@"$(DOCS_ENV)/bin/python" tools/link_checkout.py "$(CURDIR)"
+	@rm -f build/docs-env/.ready-*; touch "$@"
+
+docs: build
+	@$(MAKE) --no-print-directory $(DOCS_READY)
+	@"$(DOCS_ENV)/bin/python" docs/site/stage.py build/docs-source
+	@"$(DOCS_ENV)/bin/python" -m sphinx -q -W --keep-going -j $(JOBS) -b html -c docs/site -d build/docs-doctrees \
+	  build/docs-source build/docs
+	@echo "== build/docs/index.html"
+
+# Opens the site in Chromium without a window.
+test-site: docs
+	@RUSHLIGHT_SITE=1 $(PYTHON_TESTS) -p no:xdist tests/test_site.py $(ARGS)
 
 # Wheels that can be published, into dist/: one per Python that is found (or PYTHONS="python3.12 ..."), and oneDNN's
 # library. Fails when ours has grown over 15 MB. `make try-wheel` installs them where there is nothing else.

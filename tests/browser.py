@@ -24,7 +24,8 @@ def find():
 class Browser:
     """One page. As a with block; what it starts ends with it."""
 
-    def __init__(self, width=1440, height=1000):
+    def __init__(self, width=1440, height=1000, flags=()):
+        self.flags = flags
         self.size = width, height
         self._next = 0
         self._rest = b""
@@ -43,7 +44,7 @@ class Browser:
             os.dup2(34, 4)
 
         self._process = subprocess.Popen(
-            [find(), *FLAGS, f"--user-data-dir={self._home.name}", "about:blank"],
+            [find(), *FLAGS, *self.flags, f"--user-data-dir={self._home.name}", "about:blank"],
             preexec_fn=place, close_fds=False,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip

@@ -6,6 +6,7 @@
 #include "jit/integers.h"
 #include "jit/machine_steps.h"
 #include "jit/mode_scope.h"
+#include "jit/reused.h"
 #include "ops/framework/boxing.h"
 
 namespace rush::jit {
@@ -14,23 +15,6 @@ namespace {
 constexpr int64_t kTurns = 1 << 14;  // of a loop, between two looks for an interrupt
 
 using integers::overflow;
-
-// Objects that stay where they are, and are used again.
-template <class T>
-class Pool {
- public:
-  T& next() {
-    if (used_ == all_.size()) all_.push_back(std::make_unique<T>());
-    return *all_[used_++];
-  }
-  void clear() {
-    while (used_ > 0) *all_[--used_] = T();
-  }
-
- private:
-  std::vector<std::unique_ptr<T>> all_;
-  size_t used_ = 0;
-};
 
 class Runner {
  public:
@@ -41,15 +25,7 @@ class Runner {
     cells.reserve(m.num_cells + m.constants.size());
     cells.resize(m.num_cells);
     cells.insert(cells.end(), m.constants.begin(), m.constants.end());
-    std::list<ModeScope> scopes;
-    const Step* at = m.steps.data();
-    try {
-      return steps(m, cells.data(), at, scopes);
-    } catch (const ScriptError& e) {
-      throw ScriptError(e.class_name(), located(e.message(), f, at[-1]), e.kind());
-    } catch (const Error& e) {
-      throw Error(e.kind(), located(e.message(), f, at[-1]));
-    }
+    return steps(f, m, cells.data());
   }
 
  private:
@@ -59,183 +35,206 @@ class Runner {
                   s.line ? concat(f.file.empty() ? " at line " : ":", s.line) : "");
   }
 
-  // `at` is the next step all the while, for messages.
-  IValue steps(const Machine& m, IValue* c, const Step*& at, std::list<ModeScope>& scopes) {
-#define RUSH_CHECKED(name, builtin)                                  \
-  case StepCode::name: {                                             \
-    int64_t r;                                                       \
-    if (builtin(c[s.a].integer(), c[s.b].integer(), &r)) overflow(); \
-    c[s.to].put(r);                                                  \
-    break;                                                           \
-  }
-#define RUSH_COMPARE(name, as, op)                 \
-  case StepCode::name:                             \
-    c[s.to].put(bool(c[s.a].as() op c[s.b].as())); \
-    break;
-#define RUSH_FLOAT(name, op)                             \
-  case StepCode::name:                                   \
-    c[s.to].put(double(c[s.a].real() op c[s.b].real())); \
-    break;
-#define RUSH_JUMP(name, op)                                            \
-  case StepCode::name:                                                 \
-    if (!(c[s.a].integer() op c[s.b].integer())) at = first + s.extra; \
-    break;
+  // Every step jumps to the next by itself, not through one place that all share: so processors
+  // foresee where it goes.
+  IValue steps(const Function& f, const Machine& m, IValue* const c) {
+#define RUSH_RUN goto* places[size_t(s->code)]
+#define RUSH_NEXT \
+  ++s;            \
+  RUSH_RUN
+#define RUSH_GO         \
+  s = first + s->extra; \
+  RUSH_RUN
+#define RUSH_CHECKED(name, builtin)                                    \
+  name:                                                                \
+  {                                                                    \
+    int64_t r;                                                         \
+    if (builtin(c[s->a].integer(), c[s->b].integer(), &r)) overflow(); \
+    c[s->to].put(r);                                                   \
+  }                                                                    \
+  RUSH_NEXT;
+#define RUSH_COMPARE(name, as, op)                  \
+  name:                                             \
+  c[s->to].put(bool(c[s->a].as() op c[s->b].as())); \
+  RUSH_NEXT;
+#define RUSH_FLOAT(name, op)                              \
+  name:                                                   \
+  c[s->to].put(double(c[s->a].real() op c[s->b].real())); \
+  RUSH_NEXT;
+#define RUSH_JUMP(name, op)                     \
+  name:                                         \
+  if (c[s->a].integer() op c[s->b].integer()) { \
+    RUSH_NEXT;                                  \
+  }                                             \
+  RUSH_GO;
+#define RUSH_PLACE(name) &&name,
+    static const void* const places[] = {RUSH_STEPS(RUSH_PLACE)};
+    std::list<ModeScope> scopes;
     const Step* const first = m.steps.data();
-    while (true) {
-      const Step& s = *at++;
-      switch (s.code) {
-        case StepCode::None:
-          break;
-          RUSH_CHECKED(AddInt, __builtin_add_overflow)
-          RUSH_CHECKED(SubInt, __builtin_sub_overflow)
-          RUSH_CHECKED(MulInt, __builtin_mul_overflow)
-          RUSH_COMPARE(LtInt, integer, <)
-          RUSH_COMPARE(LeInt, integer, <=)
-          RUSH_COMPARE(GtInt, integer, >)
-          RUSH_COMPARE(GeInt, integer, >=)
-          RUSH_COMPARE(EqInt, integer, ==)
-          RUSH_COMPARE(NeInt, integer, !=)
-          RUSH_FLOAT(AddFloat, +)
-          RUSH_FLOAT(SubFloat, -)
-          RUSH_FLOAT(MulFloat, *)
-          RUSH_COMPARE(LtFloat, real, <)
-          RUSH_COMPARE(LeFloat, real, <=)
-          RUSH_COMPARE(GtFloat, real, >)
-          RUSH_COMPARE(GeFloat, real, >=)
-          RUSH_COMPARE(EqFloat, real, ==)
-          RUSH_COMPARE(NeFloat, real, !=)
-        case StepCode::Not:
-          c[s.to].put(!c[s.a].boolean());
-          break;
-        case StepCode::IntToFloat:
-          c[s.to].put(double(c[s.a].integer()));
-          break;
-        case StepCode::ModInt:
-          c[s.to].put(integers::mod(c[s.a].integer(), c[s.b].integer()));
-          break;
-        case StepCode::FloordivInt:
-          c[s.to].put(integers::floordiv(c[s.a].integer(), c[s.b].integer()));
-          break;
-        case StepCode::NegInt:
-          if (c[s.a].integer() == INT64_MIN) overflow();
-          c[s.to].put(-c[s.a].integer());
-          break;
-        case StepCode::DivFloat:
-          c[s.to].put(integers::divide(c[s.a].real(), c[s.b].real()));
-          break;
-        case StepCode::DivInt:
-          c[s.to].put(integers::divide(double(c[s.a].integer()), double(c[s.b].integer())));
-          break;
-          RUSH_JUMP(JumpUnlessLtInt, <)
-          RUSH_JUMP(JumpUnlessLeInt, <=)
-          RUSH_JUMP(JumpUnlessGtInt, >)
-          RUSH_JUMP(JumpUnlessGeInt, >=)
-          RUSH_JUMP(JumpUnlessEqInt, ==)
-          RUSH_JUMP(JumpUnlessNeInt, !=)
-        case StepCode::Jump:
-          at = first + s.extra;
-          break;
-        case StepCode::JumpUnless:
-          if (!c[s.a].boolean()) at = first + s.extra;
-          break;
-        case StepCode::Repeat:
-          turns_.add();
-          at = first + s.extra;
-          break;
-        case StepCode::ForNext: {
-          const int64_t i = c[s.a].integer();
-          if (i >= c[s.b].integer()) {
-            at = first + s.extra;
-            break;
-          }
-          c[s.to].put(i);
-          c[s.a].put(i + 1);
-          break;
-        }
-        case StepCode::MovePlain:
-          c[s.to].put_plain(c[s.a]);
-          break;
-        case StepCode::Move:
-          c[s.to] = c[s.a];
-          break;
-        case StepCode::Take:
-          c[s.to] = std::move(c[s.a]);
-          break;
-        case StepCode::LoadState:
-          c[s.to] = variables_.state[s.a];
-          break;
-        case StepCode::LoadAttribute:
-          c[s.to] = variables_.attributes[s.a];
-          break;
-        case StepCode::LoadConstant:
-          c[s.to] = code_.constants[s.a];
-          break;
-        case StepCode::SetState:
-          variables_.state[s.extra] = c[s.a].tensor();
-          break;
-        case StepCode::SetAttribute:
-          variables_.attributes[s.extra] = c[s.a];
-          break;
-        case StepCode::Builtin: {
-          const Plan& p = m.plans[s.extra];
-          const IValue* args[16];
-          const size_t n = p.cells.size();
-          if (n > std::size(args)) [[unlikely]] {
-            many(p, c, c[s.to]);
-          } else {
-            for (size_t k = 0; k < n; ++k) args[k] = &c[p.cells[k]];
-            p.builtin->run(args, n, c[s.to]);
-          }
-          empty(p, c);
-          break;
-        }
-        case StepCode::Op:
-          op(m.plans[s.extra], c);
-          break;
-        case StepCode::Call: {
-          const Plan& p = m.plans[s.extra];
-          std::vector<IValue> inputs;
-          const Function& callee = code_.functions[p.function];
-          inputs.reserve(callee.machine->num_cells + callee.machine->constants.size());
-          for (const uint32_t k : p.cells) inputs.push_back(c[k]);
-          empty(p, c);
-          IValue result = call(callee, std::move(inputs));
-          c[s.to] = std::move(result);
-          break;
-        }
-        case StepCode::Make: {
-          const Plan& p = m.plans[s.extra];
-          IValue made = this->made(p, c);
-          empty(p, c);
-          c[s.to] = std::move(made);
-          break;
-        }
-        case StepCode::Cast: {
-          const Plan& p = m.plans[s.extra];
-          IValue v = c[p.cells[0]];
-          empty(p, c);
-          if (p.by_kind ? !has_kind(v, *p.type) : !is_a(v, *p.type)) [[unlikely]]
-            throw ScriptError("TypeError",
-                              concat("expected ", shown(*p.type), ", got ", kind_name(v.kind())),
-                              ErrorKind::Type);
-          c[s.to] = std::move(v);
-          break;
-        }
-        case StepCode::Return:
-          return c[s.a];
-        case StepCode::Raise: {
-          const Plan& p = m.plans[s.extra];
-          throw ScriptError(p.error, c[p.cells[0]].string(), kind_of_error(p.error));
-        }
-        case StepCode::Enter:
-          scopes.emplace_back();
-          scopes.back().enter(m.plans[s.extra].modes);
-          break;
-        case StepCode::Leave:
-          scopes.pop_back();
-          break;
+    const Step* s = first;
+    try {
+      RUSH_RUN;
+    None:
+      RUSH_NEXT;
+      RUSH_CHECKED(AddInt, __builtin_add_overflow)
+      RUSH_CHECKED(SubInt, __builtin_sub_overflow)
+      RUSH_CHECKED(MulInt, __builtin_mul_overflow)
+      RUSH_COMPARE(LtInt, integer, <)
+      RUSH_COMPARE(LeInt, integer, <=)
+      RUSH_COMPARE(GtInt, integer, >)
+      RUSH_COMPARE(GeInt, integer, >=)
+      RUSH_COMPARE(EqInt, integer, ==)
+      RUSH_COMPARE(NeInt, integer, !=)
+      RUSH_FLOAT(AddFloat, +)
+      RUSH_FLOAT(SubFloat, -)
+      RUSH_FLOAT(MulFloat, *)
+      RUSH_COMPARE(LtFloat, real, <)
+      RUSH_COMPARE(LeFloat, real, <=)
+      RUSH_COMPARE(GtFloat, real, >)
+      RUSH_COMPARE(GeFloat, real, >=)
+      RUSH_COMPARE(EqFloat, real, ==)
+      RUSH_COMPARE(NeFloat, real, !=)
+    Not:
+      c[s->to].put(!c[s->a].boolean());
+      RUSH_NEXT;
+    IntToFloat:
+      c[s->to].put(double(c[s->a].integer()));
+      RUSH_NEXT;
+    ModInt:
+      c[s->to].put(integers::mod(c[s->a].integer(), c[s->b].integer()));
+      RUSH_NEXT;
+    FloordivInt:
+      c[s->to].put(integers::floordiv(c[s->a].integer(), c[s->b].integer()));
+      RUSH_NEXT;
+    NegInt:
+      if (c[s->a].integer() == INT64_MIN) overflow();
+      c[s->to].put(-c[s->a].integer());
+      RUSH_NEXT;
+    DivFloat:
+      c[s->to].put(integers::divide(c[s->a].real(), c[s->b].real()));
+      RUSH_NEXT;
+    DivInt:
+      c[s->to].put(integers::divide(double(c[s->a].integer()), double(c[s->b].integer())));
+      RUSH_NEXT;
+      RUSH_JUMP(JumpUnlessLtInt, <)
+      RUSH_JUMP(JumpUnlessLeInt, <=)
+      RUSH_JUMP(JumpUnlessGtInt, >)
+      RUSH_JUMP(JumpUnlessGeInt, >=)
+      RUSH_JUMP(JumpUnlessEqInt, ==)
+      RUSH_JUMP(JumpUnlessNeInt, !=)
+    Jump:
+      RUSH_GO;
+    JumpUnless:
+      if (c[s->a].boolean()) {
+        RUSH_NEXT;
       }
+      RUSH_GO;
+    Repeat:
+      turns_.add();
+      RUSH_GO;
+    ForNext:
+      if (c[s->a].integer() >= c[s->b].integer()) {
+        RUSH_GO;
+      }
+      c[s->to].put(c[s->a].integer());
+      c[s->a].put(c[s->a].integer() + 1);
+      RUSH_NEXT;
+    MovePlain:
+      c[s->to].put_plain(c[s->a]);
+      RUSH_NEXT;
+    Move:
+      c[s->to] = c[s->a];
+      RUSH_NEXT;
+    Take:
+      c[s->to] = std::move(c[s->a]);
+      RUSH_NEXT;
+    LoadState:
+      c[s->to] = variables_.state[s->a];
+      RUSH_NEXT;
+    LoadAttribute:
+      c[s->to] = variables_.attributes[s->a];
+      RUSH_NEXT;
+    LoadConstant:
+      c[s->to] = code_.constants[s->a];
+      RUSH_NEXT;
+    SetState:
+      variables_.state[s->extra] = c[s->a].tensor();
+      RUSH_NEXT;
+    SetAttribute:
+      variables_.attributes[s->extra] = c[s->a];
+      RUSH_NEXT;
+    Builtin:
+      {
+        const Plan& p = m.plans[s->extra];
+        const IValue* args[16];
+        const size_t n = p.cells.size();
+        if (n > std::size(args)) [[unlikely]] {
+          many(p, c, c[s->to]);
+        } else {
+          for (size_t k = 0; k < n; ++k) args[k] = &c[p.cells[k]];
+          p.builtin->run(args, n, c[s->to]);
+        }
+        empty(p, c);
+      }
+      RUSH_NEXT;
+    Op:
+      op(m.plans[s->extra], c);
+      RUSH_NEXT;
+    Call:
+      {
+        const Plan& p = m.plans[s->extra];
+        std::vector<IValue> inputs;
+        const Function& callee = code_.functions[p.function];
+        inputs.reserve(callee.machine->num_cells + callee.machine->constants.size());
+        for (const uint32_t k : p.cells) inputs.push_back(c[k]);
+        empty(p, c);
+        IValue result = call(callee, std::move(inputs));
+        c[s->to] = std::move(result);
+      }
+      RUSH_NEXT;
+    Make:
+      {
+        const Plan& p = m.plans[s->extra];
+        IValue made = this->made(p, c);
+        empty(p, c);
+        c[s->to] = std::move(made);
+      }
+      RUSH_NEXT;
+    Cast:
+      {
+        const Plan& p = m.plans[s->extra];
+        IValue v = c[p.cells[0]];
+        empty(p, c);
+        if (p.by_kind ? !has_kind(v, *p.type) : !is_a(v, *p.type)) [[unlikely]]
+          throw ScriptError("TypeError",
+                            concat("expected ", shown(*p.type), ", got ", kind_name(v.kind())),
+                            ErrorKind::Type);
+        c[s->to] = std::move(v);
+      }
+      RUSH_NEXT;
+    Return:
+      return c[s->a];
+    Raise:
+      {
+        const Plan& p = m.plans[s->extra];
+        throw ScriptError(p.error, c[p.cells[0]].string(), kind_of_error(p.error));
+      }
+    Enter:
+      scopes.emplace_back();
+      scopes.back().enter(m.plans[s->extra].modes);
+      RUSH_NEXT;
+    Leave:
+      scopes.pop_back();
+      RUSH_NEXT;
+    } catch (const ScriptError& e) {
+      throw ScriptError(e.class_name(), located(e.message(), f, *s), e.kind());
+    } catch (const Error& e) {
+      throw Error(e.kind(), located(e.message(), f, *s));
     }
+#undef RUSH_RUN
+#undef RUSH_NEXT
+#undef RUSH_GO
+#undef RUSH_PLACE
 #undef RUSH_CHECKED
 #undef RUSH_COMPARE
 #undef RUSH_FLOAT
@@ -323,8 +322,7 @@ class Runner {
       case ArgKind::Operand:
         if (x.isTensor()) [[likely]]
           return v.borrow(x.tensor().impl());
-        if (a.number.defined() && a.number.dtype() == x.scalar().default_type())
-          return v.borrow(a.number.impl());
+        if (a.number.defined()) return v.borrow(a.number.impl());
         return v.own(wrap_number(x.scalar()));
       case ArgKind::Scalar:
         return v.set(x.scalar());

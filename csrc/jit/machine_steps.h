@@ -7,39 +7,27 @@
 
 namespace rush::jit {
 
-enum class StepCode : uint8_t {
-  // The first ones are those of Quick, in its order.
-  RUSH_QUICK_NAMES,
-  // A comparison of ints and the jump that follows where it does not hold.
-  JumpUnlessLtInt,
-  JumpUnlessLeInt,
-  JumpUnlessGtInt,
-  JumpUnlessGeInt,
-  JumpUnlessEqInt,
-  JumpUnlessNeInt,
-  Jump,        // to `extra`
-  JumpUnless,  // a: a bool
-  Repeat,      // as Jump, to the next turn of a loop
-  // The head of `for i in range(b)`: jumps to `extra` unless a < b; else to = a, and a is one more.
-  ForNext,
-  MovePlain,  // what holds nothing that is counted, before or after
-  Move,
-  Take,       // as Move, and a is empty afterwards
-  LoadState,  // number a
-  LoadAttribute,
-  LoadConstant,
-  SetState,  // number extra
-  SetAttribute,
-  Builtin,
-  Op,
-  Call,
-  Make,
-  Cast,
-  Return,
-  Raise,
-  Enter,  // modes
-  Leave,
-};
+// X(name) for each code of a step. The first ones are those of Quick, in its order.
+//   JumpUnless<comparison>Int  a comparison of ints and the jump that follows where it does not hold
+//   Jump           to `extra`
+//   JumpUnless     a: a bool
+//   Repeat         as Jump, to the next turn of a loop
+//   ForNext        the head of `for i in range(b)`: jumps to `extra` unless a < b; else to = a, and a
+//                  is one more
+//   MovePlain      what holds nothing that is counted, before or after
+//   Take           as Move, and a is empty afterwards
+//   LoadState      number a
+//   SetState       number extra
+//   Enter, Leave   modes
+#define RUSH_STEPS(X)                                                                           \
+  RUSH_QUICK_STEPS(X)                                                                           \
+  X(JumpUnlessLtInt)                                                                            \
+  X(JumpUnlessLeInt)                                                                            \
+  X(JumpUnlessGtInt) X(JumpUnlessGeInt) X(JumpUnlessEqInt) X(JumpUnlessNeInt) X(Jump)           \
+      X(JumpUnless) X(Repeat) X(ForNext) X(MovePlain) X(Move) X(Take) X(LoadState)              \
+          X(LoadAttribute) X(LoadConstant) X(SetState) X(SetAttribute) X(Builtin) X(Op) X(Call) \
+              X(Make) X(Cast) X(Return) X(Raise) X(Enter) X(Leave)
+enum class StepCode : uint8_t { RUSH_STEPS(RUSH_NAME) };
 
 struct Step {
   StepCode code;

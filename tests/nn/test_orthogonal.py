@@ -24,6 +24,20 @@ def test_matrix_exp(scale, kind):
     assert rl.equal(rl.matrix_exp(rl.tensor(a)), rl.tensor(a).matrix_exp())
 
 
+@pytest.mark.parametrize("size", [2, 5, 16, 40])
+def test_matrix_exp_loses_no_more_than_its_norm_says(size):
+    """The condition of exp at A is at least the norm of A: eps times that is what can be had."""
+    rng = np.random.default_rng(0)
+    for norm in (1e-3, 0.1, 1, 4, 10, 30, 100):
+        a = rng.standard_normal((size, size))
+        a *= norm / np.linalg.norm(a, 1)
+        a = np.float32((a - a.T) / 2 if norm > 30 else a)
+        want = sla.expm(a.astype(np.float64))
+        got = rl.matrix_exp(rl.tensor(a)).double().numpy()
+        error = np.linalg.norm(got - want, 1) / np.linalg.norm(want, 1)
+        assert error < np.finfo(np.float32).eps * (2 + norm), norm
+
+
 def test_matrix_exp_of_matrices_of_different_size_in_a_batch():
     a = np.stack([RNG.randn(3, 3) * 1e-9, RNG.randn(3, 3) * 20])
     got = rl.matrix_exp(rl.tensor(a)).numpy()

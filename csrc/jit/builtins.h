@@ -21,12 +21,12 @@ class RUSH_API ScriptError : public Error {
 
 // Work that the machine does by itself instead of a call.
 // The names are the first ones of StepCode, too.
-#define RUSH_QUICK_STEPS(X)                                                                     \
-  X(None)                                                                                       \
-  X(AddInt)                                                                                     \
-  X(SubInt) X(MulInt) X(LtInt) X(LeInt) X(GtInt) X(GeInt) X(EqInt) X(NeInt) X(AddFloat)         \
-      X(SubFloat) X(MulFloat) X(LtFloat) X(LeFloat) X(GtFloat) X(GeFloat) X(EqFloat) X(NeFloat) \
-          X(Not) X(IntToFloat) X(ModInt) X(FloordivInt) X(NegInt) X(DivFloat) X(DivInt)
+// clang-format off
+#define RUSH_QUICK_STEPS(X) \
+  X(None) X(AddInt) X(SubInt) X(MulInt) X(LtInt) X(LeInt) X(GtInt) X(GeInt) X(EqInt) X(NeInt) \
+  X(AddFloat) X(SubFloat) X(MulFloat) X(LtFloat) X(LeFloat) X(GtFloat) X(GeFloat) X(EqFloat) \
+  X(NeFloat) X(Not) X(IntToFloat) X(ModInt) X(FloordivInt) X(NegInt) X(DivFloat) X(DivInt)
+// clang-format on
 #define RUSH_NAME(name) name,
 enum class Quick : uint8_t { RUSH_QUICK_STEPS(RUSH_NAME) };
 

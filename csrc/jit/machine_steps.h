@@ -19,14 +19,14 @@ namespace rush::jit {
 //   LoadState      number a
 //   SetState       number extra
 //   Enter, Leave   modes
-#define RUSH_STEPS(X)                                                                           \
-  RUSH_QUICK_STEPS(X)                                                                           \
-  X(JumpUnlessLtInt)                                                                            \
-  X(JumpUnlessLeInt)                                                                            \
-  X(JumpUnlessGtInt) X(JumpUnlessGeInt) X(JumpUnlessEqInt) X(JumpUnlessNeInt) X(Jump)           \
-      X(JumpUnless) X(Repeat) X(ForNext) X(MovePlain) X(Move) X(Take) X(LoadState)              \
-          X(LoadAttribute) X(LoadConstant) X(SetState) X(SetAttribute) X(Builtin) X(Op) X(Call) \
-              X(Make) X(Cast) X(Return) X(Raise) X(Enter) X(Leave)
+// clang-format off
+#define RUSH_STEPS(X) \
+  RUSH_QUICK_STEPS(X) \
+  X(JumpUnlessLtInt) X(JumpUnlessLeInt) X(JumpUnlessGtInt) X(JumpUnlessGeInt) X(JumpUnlessEqInt) \
+  X(JumpUnlessNeInt) X(Jump) X(JumpUnless) X(Repeat) X(ForNext) X(MovePlain) X(Move) X(Take) \
+  X(LoadState) X(LoadAttribute) X(LoadConstant) X(SetState) X(SetAttribute) X(Builtin) X(Op) \
+  X(Call) X(Make) X(Cast) X(Return) X(Raise) X(Enter) X(Leave)
+// clang-format on
 enum class StepCode : uint8_t { RUSH_STEPS(RUSH_NAME) };
 
 struct Step {

@@ -170,7 +170,7 @@ ROWS = (
         "export",
         "export",
         "CustomDecompTable ModuleCallEntry ModuleCallSignature",
-        "default_decompositions draft_export",
+        "default_decompositions",
     ),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rushlight._names.missing import fill
+from rushlight.export._draft_export import draft_export
 from rushlight.export._errors import ConstraintViolationError, UserError
 from rushlight.export._files import load, save
-from rushlight.export._inputs import Packing, arguments_of
 from rushlight.export.dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, dims
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
@@ -29,6 +29,7 @@ __all__ = [
     "UnflattenedModule",
     "UserError",
     "dims",
+    "draft_export",
     "export",
     "load",
     "register_dataclass",
@@ -54,38 +55,9 @@ def export(
     of the sizes, an error names the Dim and the line. strict means nothing here: both of its values
     run the module's Python.
     """
-    from rushlight.export._roots import Roots
-    from rushlight.export._trace import Exporting, range_of
-    from rushlight.export.dynamic_shapes import inputs_of
+    from rushlight.export._export import exported
 
-    if not isinstance(mod, Module):
-        raise ValueError(f"export: expected a module, got {type(mod).__name__}; wrap a function in "
-                         "a Module whose forward calls it")  # fmt: skip
-    if not isinstance(args, tuple):
-        raise UserError(
-            f"export: args must be a tuple of the inputs, got {type(args).__name__}; write (x,) "
-            "for one"
-        )
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise UserError(f"export: kwargs must be a dict, got {type(kwargs).__name__}")
-    arguments = arguments_of(mod, args, dict(kwargs or {}))
-    named = {name: kwargs[name] for name in arguments if kwargs and name in kwargs}
-    if isinstance(dynamic_shapes, ShapesCollection | AdditionalInputs):
-        further, dynamic_shapes = dynamic_shapes, dynamic_shapes.dynamic_shapes(mod, args, named)
-    else:
-        further = None
-    roots = Roots(inputs_of(arguments, dynamic_shapes))
-    job = Exporting(mod, Packing((args, named), "the input"), roots)
-    code, base, roots = job.run()
-    ep = ExportedProgram(
-        code, [row[1] for row in job.rows], type(mod).__name__, job.packing, base.output,
-        {root.name: range_of(root) for root in roots.all}, (args, named),
-    )  # fmt: skip
-    ep._places = {root.name: [tuple(p) for p in root.places] for root in roots.all}
-    ep._calls = base.module_calls
-    if isinstance(further, AdditionalInputs):
-        further.verify(ep)
-    return ep
+    return exported(mod, args, kwargs, dynamic_shapes)
 
 
 def register_dataclass(cls: type[Any], *, serialized_type_name: str | None = None) -> None:

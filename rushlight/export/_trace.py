@@ -17,6 +17,7 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
+from rushlight.export._draft_export import FailureReport, FailureType
 from rushlight.export._errors import ConstraintViolationError, UserError
 from rushlight.export._guards import Guards
 from rushlight.export._inputs import Packing
@@ -59,9 +60,14 @@ class Trace:
             what = text.removeprefix("trace: ").partition(";")[0]
             if "its length" in what or "as many items" in what:
                 continue  # a size; the traces at other sizes tell what became of it
-            raise UserError(
-                f"export: {what} (at {file}:{line}), so the program would depend on values; use "
-                "where() instead of a branch, or jit.script for a module that branches by values"
+            job.fail(
+                UserError(
+                    f"export: {what} (at {file}:{line}), so the program would depend on values; "
+                    "use where() instead of a branch, or jit.script for a module that branches by "
+                    "values"
+                ),
+                FailureType.DATA_DEPENDENT_ERROR,
+                "goes on as it did with the example inputs",
             )
         self.leaves = _flat(output)
         leaves = [x for x in self.leaves if isinstance(x, Tensor)]
@@ -106,8 +112,12 @@ def _flat(value):
 class Exporting:
     """One export under way."""
 
-    def __init__(self, module: Any, packing: Packing, roots: Roots) -> None:
+    def __init__(
+        self, module: Any, packing: Packing, roots: Roots,
+        failures: list[FailureReport] | None = None,
+    ) -> None:  # fmt: skip
         self.module, self.packing, self.roots = module, packing, roots
+        self.failures = failures  # of a draft: what is noted instead of raised
         self.rows, self.aliases = _state_of(module)
         self.modes = (module.training, any(map(_asks_for_mode, module.modules())))
         self.buffers = [tensor for _, tensor, is_parameter, _ in self.rows if not is_parameter]
@@ -120,12 +130,41 @@ class Exporting:
             self._fix_unchangeable()
             try:
                 code = self.joined()
-            except Exception:
-                if not any(root.kind == "AUTO" for root in self.roots.all):
+            except Exception as error:
+                if self.failures is not None and isinstance(error, ConstraintViolationError):
+                    code = self._drafted(error)
+                elif not any(root.kind == "AUTO" for root in self.roots.all):
                     raise
-                self._settle_auto()
-                code = self.joined()
+                else:
+                    self._settle_auto()
+                    code = self.joined()
             return code, self.base, self.roots
+
+    def fail(self, error: UserError, kind: FailureType, became: str) -> None:
+        """Raises the error, or notes it in a draft, once."""
+        if self.failures is None:
+            raise error
+        reason = str(error).removeprefix("export: ")
+        if all(known.data["reason"] != reason for known in self.failures):
+            self.failures.append(FailureReport(kind, {"reason": reason, "became": became}))
+
+    def _drafted(self, error):
+        """The program for those of the sizes that can change, or for the example's alone."""
+        wanted = self.roots.all
+        for root in wanted:
+            root.kind = "AUTO"
+        self._settle_auto()
+        try:
+            code = self.joined()
+        except ConstraintViolationError as another:  # also with the sizes of the example
+            if str(another) != str(error):
+                self.fail(another, FailureType.DATA_DEPENDENT_ERROR, "does as it did when traced")
+            self.roots = self.roots.keep([])
+            code = self._written([self.base])
+        left = {root.name for root in self.roots.all}
+        stay = ", ".join(f"'{r.name}' is {r.size}" for r in wanted if r.name not in left)
+        self.fail(error, FailureType.GUARD_ADDED, stay or "takes the sizes that are left")
+        return code
 
     def _fix_unchangeable(self):
         """A range of one size is a size that stays."""

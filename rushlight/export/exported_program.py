@@ -25,6 +25,7 @@ from rushlight.jit._scripted import RecursiveScriptModule
 from rushlight.nn import Parameter
 
 if TYPE_CHECKING:
+    from rushlight.export._draft_export import DraftExportReport
     from rushlight.fx import Graph, GraphModule
 
 __all__ = ["ExportedProgram", "ValueRanges"]
@@ -96,6 +97,7 @@ class ExportedProgram:
         # {name of a size: (input, dimension, factor, offset) of where it stands}
         self._places: dict[str, Any] = {}
         self._calls: list[ModuleCall] = []  # of submodules, for unflatten
+        self._report: DraftExportReport | None = None  # of draft_export
         self._views: dict[str, Any] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:

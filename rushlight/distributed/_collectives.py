@@ -64,7 +64,10 @@ def issue(
         )
         return None
     member = world.member(group, what)
-    place = -1 if inputs or outputs else member.group._gpu() if gpu is None else gpu
+    place = -1
+    if not inputs and not outputs:
+        serves_gpus = "cuda" in member.group._backends
+        place = member.group._gpu() if gpu is None or not serves_gpus else gpu
     user = member.group._user_for(inputs or outputs)
     seen = _C._profiler_begin_range(f"c10d::{what}", 0)  # 0 where nobody records
     try:
@@ -305,7 +308,7 @@ def barrier(
     timeout: timedelta | None = None,
 ) -> Work | None:  # fmt: skip
     """Waits until all ranks have come here. Between GPUs it also waits for what the current
-    stream has to do by now; ``device_ids`` names the GPU."""
+    stream has to do by now; ``device_ids`` names the GPU, and means nothing to other groups."""
     gpu = None
     if device_ids is not None:
         if not isinstance(device_ids, (list, tuple)) or len(device_ids) != 1:

@@ -158,6 +158,17 @@ def test_operators(name):
     dist.simulate(2, program)
 
 
+@pytest.mark.parametrize("source", [None, 0])
+def test_meta_tensors_have_meta_parts(source):
+    def program():
+        mesh = init_device_mesh("cpu", (2,))
+        whole = nn.Parameter(rl.empty(6, 4, device="meta"))
+        made = distribute_tensor(whole, mesh, [Shard(0)], src_data_rank=source)
+        return made.shape, made.to_local().shape, made.to_local().is_meta, made.requires_grad
+
+    assert dist.simulate(2, program) == [((6, 4), (3, 4), True, True)] * 2
+
+
 def test_partial_results_are_used_right():
     def program(rank):
         mesh = init_device_mesh("cpu", (2,))

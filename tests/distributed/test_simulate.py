@@ -127,3 +127,13 @@ def test_messages_from_ranks_that_are_gone():
             dist.DistBackendError, match=r"left the group[\s\S]*rank 0 waits in recv"
         ):
             dist.simulate(3, lambda rank, s=source: rank or dist.recv(rl.ones(1), s))
+
+
+def test_device_ids_mean_nothing_to_groups_of_the_host():
+    def program():
+        dist.barrier(device_ids=[0])
+        with pytest.raises(TypeError, match="list of one number"):
+            dist.barrier(device_ids=0)
+        return True
+
+    assert dist.simulate(2, program) == [True, True]

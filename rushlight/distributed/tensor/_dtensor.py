@@ -329,10 +329,13 @@ def distribute_tensor(
         )
     kept = checked_placements("distribute_tensor", placements, mesh, tensor.dim())
     with rushlight.no_grad():
-        local = tensor.detach().clone().to(mesh.device_type)
+        # A meta tensor has no values to move: its parts are of the same kind, to be filled later.
+        is_meta = tensor.is_meta
+        local = tensor.detach().clone()
+        local = local if is_meta else local.to(mesh.device_type)
         for mesh_dim, p in enumerate(kept):
             group = mesh.get_group(mesh_dim)
-            if src_data_rank is not None:
+            if src_data_rank is not None and not is_meta:
                 dist.broadcast(local, group=group, group_src=src_data_rank)
             if isinstance(p, Shard):
                 local = own_part(local, p.dim, group)

@@ -1,6 +1,7 @@
 """The steps of a first RPC program: an agent that asks observers for episodes by RRefs, an RNN
 whose embedding and decoder live elsewhere, trained by distributed autograd and optimiser."""
 
+import itertools
 import os
 import sys
 
@@ -105,7 +106,9 @@ def train():
             dist_autograd.backward(context_id, [loss])
             optimizer.step(context_id)
         losses.append(loss.item())
-    assert losses[-1] < 0.9 * losses[0], losses
+    # Two threads of the server draw weights from one generator: what falls is not always the same.
+    assert all(b < a for a, b in itertools.pairwise(losses)), losses
+    assert losses[-1] < 0.97 * losses[0], losses
 
 
 def work(rank, world_size, port):

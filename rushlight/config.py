@@ -242,6 +242,11 @@ for _setting in [
         "The host waits after every op on a GPU: errors come from the call that caused them.",
         _C._cuda.is_blocking, _C._cuda.set_blocking,
     ),
+    Setting(
+        "coalesce_launches", bool,
+        "Where a GPU waits for the host, kernels are queued some at a time, as one graph.",
+        _C._cuda.coalesces_launches, _C._cuda.set_coalesces_launches,
+    ),
 ]:  # fmt: skip
     register(_setting)
 

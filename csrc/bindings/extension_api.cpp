@@ -2,6 +2,7 @@
 
 #include "bindings/call/carried_error.h"
 #include "bindings/call/dispatch.h"
+#include "cuda/runtime/launch_batch.h"
 
 namespace rush::py {
 namespace {
@@ -33,7 +34,12 @@ bool read_device(PyObject* o, Device& device) {
 const ExtensionApi api = {
     kExtensionApi,
     [](const Tensor& t) { return wrap(t); },
-    [](PyObject* o) { return is_tensor(o) ? &unwrap(o) : nullptr; },
+    [](PyObject* o) -> const Tensor* {
+      if (!is_tensor(o)) return nullptr;
+      const Tensor& t = unwrap(o);
+      if (t.device().is_cuda()) cuda::leave_batches("a tensor was given to an extension module");
+      return &t;
+    },
     [](DType t) { return wrap(t); },
     [](PyObject* o, DType& t) {
       if (!is_dtype(o)) return false;

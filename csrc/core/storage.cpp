@@ -7,10 +7,14 @@
 #include "core/allocator.h"
 #include "core/device_memory.h"
 #include "core/error.h"
+#include "core/exposed_memory.h"
 #include "core/layout.h"
 #include "core/memory_listener.h"
 
 namespace rush {
+
+constinit std::atomic<void (*)()> g_gpu_memory_exposed{nullptr};
+
 namespace {
 
 // The header takes one cache line, so that data behind it keeps the allocator's 64-byte alignment.
@@ -145,6 +149,8 @@ void Storage::resize(size_t nbytes) {
 void Storage::expose() {
   flush_pending("an address was given out");  // what waits may read what is written there
   exposed_.store(true, std::memory_order_release);
+  if (device_.is_cuda())
+    if (const auto told = g_gpu_memory_exposed.load()) told();
 }
 
 void Storage::move_to_shared(void* data, Deleter deleter, void* context) noexcept {

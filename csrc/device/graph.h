@@ -33,6 +33,8 @@ struct DeviceGraphs {
   uint64_t (*switches)() = nullptr;
   // Is code being compiled that ops will queue instead of what they queue now?
   bool (*awaits_code)() = nullptr;
+  // How often ops have done without code that was not there yet.
+  uint64_t (*missed_code)() = nullptr;
 };
 RUSH_API extern DeviceTable<DeviceGraphs> device_graphs;
 

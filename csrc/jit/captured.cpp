@@ -174,8 +174,11 @@ std::optional<std::vector<Tensor>> Captured::run(const Graph& graph,
   if (!applies() || !refused_.empty() || !frozen_graphs() || anomaly_enabled()) return std::nullopt;
   const Flag mine(memory_->busy);
   if (!mine.is_mine() || device_runtime(*device_).is_capturing(*device_)) return std::nullopt;
-  const Fit fit = captured_ ? fits(inputs) : Fit::Anew;
+  const DeviceGraphs& graphs = device_graphs(*device_);
+  Fit fit = captured_ ? fits(inputs) : Fit::Anew;
   if (fit == Fit::NotNow) return std::nullopt;
+  const bool better = fit == Fit::Yes && provisional_ && !graphs.awaits_code();
+  if (better) fit = Fit::Anew;
   struct Finally {
     Captured& c;
     ~Finally() {
@@ -186,9 +189,8 @@ std::optional<std::vector<Tensor>> Captured::run(const Graph& graph,
   if (fit == Fit::Yes) return replay(graph, inputs);
   drop();  // first of all: what follows may have to wait for another call
   const Flag capturing(g_capturing);
-  if (!capturing.is_mine() || (defers_ && device_graphs(*device_).awaits_code()))
-    return std::nullopt;
-  captures_ = since_ >= kSettled ? 1 : captures_ + 1;
+  if (!capturing.is_mine() || (defers_ && graphs.awaits_code())) return std::nullopt;
+  if (!better) captures_ = since_ >= kSettled ? 1 : captures_ + 1;
   since_ = 0;
   if (captures_ > kMostCaptures)
     refused_ =
@@ -196,7 +198,11 @@ std::optional<std::vector<Tensor>> Captured::run(const Graph& graph,
   else
     refused_ = obstacle(inputs);
   if (!refused_.empty()) return std::nullopt;
-  return capture(graph, inputs);
+  const uint64_t missed = graphs.missed_code();
+  std::vector<Tensor> given = capture(graph, inputs);
+  // (Once: code that cannot be had is not waited for again and again.)
+  provisional_ = !better && graphs.missed_code() != missed;
+  return given;
 }
 
 void Captured::order_streams() {

@@ -192,6 +192,17 @@ def stream(stream: Stream | None) -> StreamContext:
 _SYNC_MODES = ("default", "warn", "error")
 
 
+def coalescing_stats() -> dict[str, Any]:
+    """What became of kernels that were kept back to be queued together (docs/cuda.md).
+
+    ``batched_kernels`` were queued as nodes of graphs, in ``graph_launches`` calls;
+    ``single_kernels`` were launched one by one after all, because their order was new; ``graphs``
+    are kept. ``engaged`` says whether the GPU waits for the host now, ``off`` why nothing is kept
+    back (None: it may be).
+    """
+    return _cuda.batch_stats()
+
+
 def set_sync_debug_mode(debug_mode: int | str) -> None:
     """What happens when an op makes the host wait for the GPU: "default" (nothing), "warn", "error"
     (or 0, 1, 2)."""

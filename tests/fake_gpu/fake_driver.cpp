@@ -52,6 +52,21 @@ constexpr size_t kPage = size_t(2) << 20;
 struct Graph {
   std::vector<std::function<void()>> work;
 };
+// A kernel of a graph that was made node by node: graphs made of it have a node of the same number.
+struct KernelNode {
+  size_t number;
+};
+
+// FAKE_CUDA_LOG: a file that gets a line for each kernel, copy and fill as it is done.
+void note(const std::string& line) {
+  static FILE* log = [] {
+    const char* path = std::getenv("FAKE_CUDA_LOG");
+    return path ? std::fopen(path, "a") : nullptr;
+  }();
+  if (!log) return;
+  std::fprintf(log, "%s\n", line.c_str());
+  std::fflush(log);
+}
 
 struct Capture {
   unsigned long long id;
@@ -293,7 +308,10 @@ FAKE(cuMemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) {
         .device = t_device,
         .bytes = n});
   LOCKED;
-  return queue(s, [=] { std::memmove(host(to), host(from), n); });
+  return queue(s, [=] {
+    note("copy");
+    std::memmove(host(to), host(from), n);
+  });
 }
 FAKE(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t n, CUstream s) {
   tell({.call = 277,
@@ -304,11 +322,17 @@ FAKE(cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void* from, size_t n, CUstream 
         .bytes = n});
   LOCKED;
   if (capturing(s) || stream_of(s)->line.is_idle())
-    return queue(s, [=] { std::memcpy(host(to), from, n); });
+    return queue(s, [=] {
+      note("upload");
+      std::memcpy(host(to), from, n);
+    });
   // The caller may change its memory as soon as this returns.
   const auto* bytes = static_cast<const char*>(from);
   const auto kept = std::make_shared<std::vector<char>>(bytes, bytes + n);
-  return queue(s, [=] { std::memcpy(host(to), kept->data(), n); });
+  return queue(s, [=] {
+    note("upload");
+    std::memcpy(host(to), kept->data(), n);
+  });
 }
 FAKE(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, size_t n, CUstream s) {
   tell({.call = 279,
@@ -318,13 +342,19 @@ FAKE(cuMemcpyDtoHAsync_v2)(void* to, CUdeviceptr from, size_t n, CUstream s) {
         .device = t_device,
         .bytes = n});
   LOCKED;
-  return queue(s, [=] { std::memcpy(to, host(from), n); });
+  return queue(s, [=] {
+    note("download");
+    std::memcpy(to, host(from), n);
+  });
 }
 FAKE(cuMemsetD8Async)(CUdeviceptr p, unsigned char byte, size_t n, CUstream s) {
   tell({.call = 216, .kind = FakeWork::Fill, .stream = s, .device = t_device, .bytes = n});
   LOCKED;
   if (stream_of(s)->device != t_device) return kInvalidHandle;
-  return queue(s, [=] { std::memset(host(p), byte, n); });
+  return queue(s, [=] {
+    note("fill");
+    std::memset(host(p), byte, n);
+  });
 }
 
 // ---- virtual memory ----
@@ -641,7 +671,41 @@ FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void**, void*
           .name = g_names.at(f).c_str(),
           .grid = config->grid_x,
           .block = config->block_x});
-  return queue(config->stream, [] {});
+  return queue(config->stream,
+               [line = g_names.at(f) + " " + std::to_string(config->grid_x)] { note(line); });
+}
+// Kernels do nothing, so it is enough to say that they have one argument, and a small one.
+FAKE(cuFuncGetParamInfo)(CUfunction, size_t index, size_t* offset, size_t* size) {
+  if (index > 0 || std::getenv("FAKE_CUDA_NO_PARAMETERS")) return kInvalidValue;
+  *offset = 0;
+  *size = 4;
+  return kSuccess;
+}
+FAKE(cuGraphCreate)(CUgraph* graph, unsigned) {
+  *graph = reinterpret_cast<CUgraph>(new Graph);
+  return kSuccess;
+}
+static std::function<void()> kernel_work(const CUkernelNode& k) {
+  return [line = g_names.at(k.f) + " " + std::to_string(k.grid_x)] { note(line); };
+}
+FAKE(cuGraphAddKernelNode_v2)(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
+                              const CUkernelNode* kernel) {
+  LOCKED;
+  auto& work = reinterpret_cast<Graph*>(graph)->work;
+  *node = reinterpret_cast<CUgraphNode>(new KernelNode{work.size()});
+  work.push_back(kernel_work(*kernel));
+  return kSuccess;
+}
+FAKE(cuGraphAddDependencies_v2)(CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdge*,
+                                size_t) {
+  return kSuccess;
+}
+FAKE(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode node,
+                                        const CUkernelNode* kernel) {
+  LOCKED;
+  auto& work = reinterpret_cast<Graph*>(exec)->work;
+  work.at(reinterpret_cast<KernelNode*>(node)->number) = kernel_work(*kernel);
+  return kSuccess;
 }
 FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }
 FAKE(cuIpcOpenEventHandle)(CUevent*, CUipcHandle) { return kInvalidValue; }

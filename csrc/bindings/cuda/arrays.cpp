@@ -57,6 +57,7 @@ PyObject* get_interface(PyObject* self, void*) {
     const Handle shape = tuple_of(t.sizes(), 1);
     const Handle strides =
         t.is_contiguous() ? Handle::borrow(Py_None) : tuple_of(t.strides(), t.element_size());
+    t.storage()->expose();
     const auto address = t.numel() ? reinterpret_cast<uintptr_t>(t.data()) : 0;
     return Py_BuildValue(
         "{sOsssOs(KO)sLsi}", "shape", shape.get(), "typestr", type_string(t.dtype()).c_str(),

@@ -4,6 +4,8 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdlib>
+
 #include "bindings/autograd/autograd.h"
 #include "bindings/cuda/arrays.h"
 #include "bindings/cuda/memory.h"
@@ -18,6 +20,7 @@
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/kernel_cache.h"
 #include "cuda/runtime/launch.h"
+#include "cuda/runtime/launch_batch.h"
 #include "cuda/runtime/memory.h"
 #include "cuda/runtime/nvrtc.h"
 #include "cuda/runtime/settings.h"
@@ -118,8 +121,10 @@ void add_streams(nb::module_& m) {
   m.def("external_stream", [](int device, uintptr_t handle) {
     return key_of(external_stream(device, reinterpret_cast<CUstream>(handle)));
   });
-  m.def("stream_handle",
-        [](StreamKey s) { return reinterpret_cast<uintptr_t>(stream_of(s)->handle); });
+  m.def("stream_handle", [](StreamKey s) {
+    leave_batches("the handle of a stream was given to the program");
+    return reinterpret_cast<uintptr_t>(stream_of(s)->handle());
+  });
   m.def("stream_priority", [](StreamKey s) { return stream_of(s)->priority; });
   m.def("stream_query", [](StreamKey s) { return is_done(stream_of(s)); });
   m.def("stream_synchronize", [](StreamKey s) {
@@ -141,6 +146,21 @@ void add_streams(nb::module_& m) {
   m.def("set_sync_debug", [](int mode) { set_sync_debug(SyncDebug(mode)); });
   m.def("sync_debug", [] { return int(sync_debug()); });
   m.def("set_blocking", set_blocking);
+  const char* wanted = std::getenv("RUSHLIGHT_COALESCE_LAUNCHES");
+  set_coalesces_launches(!wanted || *wanted != '0');
+  m.def("coalesces_launches", coalesces_launches);
+  m.def("set_coalesces_launches", set_coalesces_launches);
+  m.def("batch_stats", [] {
+    const BatchStats s = batch_stats();
+    nb::dict d;
+    d["batched_kernels"] = s.batched;
+    d["single_kernels"] = s.single;
+    d["graph_launches"] = s.launches;
+    d["graphs"] = s.graphs;
+    d["engaged"] = s.engaged && s.off.empty();
+    d["off"] = s.off.empty() ? nb::object(nb::none()) : nb::object(nb::cast(s.off));
+    return d;
+  });
   m.def("is_blocking", is_blocking);
 }
 

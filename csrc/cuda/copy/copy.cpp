@@ -142,7 +142,7 @@ void copy_on_device(const Tensor& src, const Tensor& dst) {
   if (flat && src.dtype() == dst.dtype() && dst.nbytes() > kSmall) {
     bind(device);
     must(driver().MemcpyAsync(address(dst.data()), address(src.data()), size_t(dst.nbytes()),
-                              current_stream(device)->handle),
+                              current_stream(device)->handle()),
          "copy_");
     return;
   }
@@ -197,7 +197,7 @@ void capture_upload(Graph& graph, const Tensor& host, const Tensor& dst, bool co
   const size_t nbytes = size_t(host.nbytes());
   if (is_pinned(*host.storage())) {
     graph.keep_alive(host.storage());
-    must(driver().MemcpyHtoDAsync(address(dst.data()), host.data(), nbytes, stream->handle),
+    must(driver().MemcpyHtoDAsync(address(dst.data()), host.data(), nbytes, stream->handle()),
          "copy_");
     return;
   }
@@ -205,7 +205,7 @@ void capture_upload(Graph& graph, const Tensor& host, const Tensor& dst, bool co
         "a copy from ordinary host memory cannot be captured into a CUDA graph: copy before the "
         "capture, or from contiguous pinned memory (pin_memory()), which each replay reads anew");
   must(driver().MemcpyAsync(address(dst.data()), address(graph.constant(host.data(), nbytes)),
-                            nbytes, stream->handle),
+                            nbytes, stream->handle()),
        "copy_");
 }
 
@@ -219,10 +219,10 @@ void upload(const Tensor& host, const Tensor& dst, bool non_blocking, bool const
   const bool pinned = is_pinned(*host.storage());
   if (pinned && non_blocking) use_pinned(*host.storage(), stream);
   must(driver().MemcpyHtoDAsync(address(dst.data()), host.data(), size_t(host.nbytes()),
-                                stream->handle),
+                                stream->handle()),
        "copy_");
   // Pageable memory has been copied aside by now; pinned memory is read later.
-  if (pinned && !non_blocking) must(driver().StreamSynchronize(stream->handle), "copy_");
+  if (pinned && !non_blocking) must(driver().StreamSynchronize(stream->handle()), "copy_");
 }
 
 void copy_to_device(const Tensor& src, const Tensor& dst, bool non_blocking) {
@@ -247,9 +247,9 @@ void copy_to_host(const Tensor& src, const Tensor& dst) {
   bind(device);
   Stream* stream = current_stream(device);
   must(driver().MemcpyDtoHAsync(host.data(), address(ready.data()), size_t(ready.nbytes()),
-                                stream->handle),
+                                stream->handle()),
        "copy_");
-  must(driver().StreamSynchronize(stream->handle), "copy_");
+  must(driver().StreamSynchronize(stream->handle()), "copy_");
   raise_faults(device);
   if (!direct) copy_loops(host).copy(host, dst, false);
 }
@@ -266,7 +266,7 @@ void copy_between(const Tensor& src, const Tensor& dst) {
   const Tensor arrived = direct ? dst : make_tensor(ready.sizes(), ready.dtype(), dst.device());
   bind(to);
   must(driver().MemcpyAsync(address(arrived.data()), address(ready.data()), size_t(ready.nbytes()),
-                            current_stream(to)->handle),
+                            current_stream(to)->handle()),
        "copy_");
   Event done;
   done.record(current_stream(to));
@@ -314,7 +314,7 @@ void fill(const Tensor& dst, const Scalar& value) {
   if (flat && is_zero_bytes(number)) {
     bind(device);
     must(driver().MemsetD8Async(address(dst.data()), 0, size_t(n * dst.element_size()),
-                                current_stream(device)->handle),
+                                current_stream(device)->handle()),
          "fill_");
     return;
   }

@@ -188,7 +188,7 @@ void execute(const Geometry& g, const Tensor& from, const Tensor& to, bool forwa
   const fft::Library& l = fft::library();
   {
     std::lock_guard lock(plan->mutex);
-    done(l.SetStream(plan->handle, stream->handle), "cufftSetStream");
+    done(l.SetStream(plan->handle, stream->handle()), "cufftSetStream");
     if (plan->memory) done(l.SetWorkArea(plan->handle, memory.data()), "cufftSetWorkArea");
     done(l.Run(plan->handle, from.data(), to.data(), forward ? fft::kForward : fft::kInverse),
          "cufftXtExec");

@@ -59,6 +59,7 @@ void cholesky(const char* op, const Tensor& a, bool upper, const Tensor& out, co
   const Tensor own = make_tensor(a.sizes(), a.dtype(), device);
   copy(a, own, false);
   const solver::Triangle uplo = upper ? solver::kLower : solver::kUpper;
+  const SingleLaunches single;
   const solver::Session& s = session(op, device.index);
   const solver::Library& l = library();
   by_type(op, a, [&]<class T>() {
@@ -161,6 +162,7 @@ void lu_factor(const char* op, const Tensor& a, bool pivot, const Tensor& lu, co
       });
       return;
     }
+    const SingleLaunches single;
     const solver::Session& s = session(op, device.index);
     const solver::Library& l = library();
     const solver::DataType type = solver::data_type(a.dtype());
@@ -211,6 +213,7 @@ void lu_solve(const char* op, const Tensor& lu, const Tensor& pivots, const Tens
       });
       return;
     }
+    const SingleLaunches single;
     const solver::Session& s = session(op, device.index);
     const solver::DataType type = solver::data_type(x.dtype());
     const Tensor wide = make_tensor(pivots.sizes(), DType::Int64, device);
@@ -244,6 +247,7 @@ void ldl_factor(const char* op, const Tensor& a, bool, const Tensor& ld, const T
   const Batch b(ld);
   const auto n = int(b.rows);
   const Device device = ld.device();
+  const SingleLaunches single;
   const solver::Session& s = session(op, device.index);
   by_type(op, ld, [&]<class T>() {
     const solver::Typed<T>& l = library().of<T>();
@@ -268,6 +272,7 @@ void ldl_solve(const char* op, const Tensor& ld, const Tensor& pivots, const Ten
   const Device device = x.device();
   copy(b, x, false);
   const Tensor own = lies_by_columns(ld) ? ld : by_columns_copy(ld);
+  const SingleLaunches single;
   const solver::Session& s = session(op, device.index);
   const solver::DataType type = solver::data_type(x.dtype());
   const Tensor wide = make_tensor(pivots.sizes(), DType::Int64, device);
@@ -315,6 +320,7 @@ void geqrf(const char* op, const Tensor& a, const Tensor& out, const Tensor& tau
       });
       return;
     }
+    const SingleLaunches single;
     const solver::Session& s = session(op, device.index);
     const solver::Library& l = library();
     const solver::DataType type = solver::data_type(a.dtype());
@@ -349,6 +355,7 @@ void orgqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& out
     return;
   }
   by_type(op, a, [&]<class T>() {
+    const SingleLaunches single;
     const solver::Session& s = session(op, device.index);
     const solver::Typed<T>& l = library().of<T>();
     int size = 0;
@@ -415,6 +422,7 @@ void ormqr(const char* op, const Tensor& a, const Tensor& tau, const Tensor& c, 
                                                           : solver::kTranspose;
   const solver::Side side = left ? solver::kLeft : solver::kRight;
   by_type(op, a, [&]<class T>() {
+    const SingleLaunches single;
     const solver::Session& s = session(op, device.index);
     const solver::Typed<T>& l = library().of<T>();
     int size = 0;

@@ -262,7 +262,7 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
   done(l.Matmul(lt::handle(device), plan.desc, one.bytes, left.data, plan.a, right.data, plan.b,
                 other.bytes, c.data, plan.c, const_cast<void*>(c.data), plan.c,
                 &plan.best.algorithm, workspace.defined() ? workspace.data() : nullptr,
-                plan.best.workspace, current_stream(device)->handle),
+                plan.best.workspace, current_stream(device)->handle()),
        "cublasLtMatmul");
   after_launch(current_stream(device));
 }

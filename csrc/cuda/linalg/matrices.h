@@ -59,6 +59,7 @@ class BlasCall {
   solver::Blas handle() const { return handle_; }
 
  private:
+  SingleLaunches single_;
   Tensor memory_;
   solver::Blas handle_;
 };

@@ -76,6 +76,7 @@ struct JacobiCall {
 template <class T>
 void jacobi_batched(const Svd& c) {
   using R = real_of<T>;
+  const SingleLaunches single;
   const auto& [s, l, m, n, job] = JacobiCall<T>(c);
   in_parts(c.count, kMostMatrices, [&](int64_t begin, int64_t count) {
     const Tensor own = columns_of(count, m, n, c.a), u = columns_of(count, m, m, c.a),
@@ -140,6 +141,7 @@ void jacobi_of_factors(const Svd& c) {
 template <class T>
 void jacobi(const Svd& c) {
   using R = real_of<T>;
+  const SingleLaunches single;
   const auto& [s, l, m, n, job] = JacobiCall<T>(c);
   const Tensor own = columns_of(c.count, m, n, c.a);
   copy(c.a, own, false);
@@ -168,6 +170,7 @@ void jacobi(const Svd& c) {
 template <class T>
 void qr_iterations(const Svd& c, int64_t i) {
   using R = real_of<T>;
+  const SingleLaunches single;
   const solver::Session& s = session(c.op, c.device.index);
   const solver::Library& l = library();
   const bool transposed = c.rows < c.cols;
@@ -246,6 +249,7 @@ void eigh(const char* op, const Tensor& a, bool upper, const Tensor& values, con
   const Batch b(v);
   const int64_t n = b.rows;
   const Device device = v.device();
+  const SingleLaunches single;
   const solver::Session& s = session(op, device.index);
   const solver::Library& l = library();
   const solver::Vectors job = vectors ? solver::kWithVectors : solver::kNoVectors;
@@ -296,6 +300,7 @@ bool eig(const char* op, const Tensor& a, const Tensor& values, const Tensor& v,
   const Batch b(a);
   const int64_t n = b.rows;
   const Device device = a.device();
+  const SingleLaunches single;
   const solver::Session& s = session(op, device.index);
   const solver::DataType type = solver::data_type(a.dtype()),
                          complex_type = solver::data_type(values.dtype());

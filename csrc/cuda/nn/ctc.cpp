@@ -48,7 +48,7 @@ struct Prepared {
       bind(device);
       // The driver has copied it aside when the call returns.
       must(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(table.data()), all.data(), bytes,
-                                    stream->handle),
+                                    stream->handle()),
            "ctc_loss");
     }
     args.lengths = args.inputs + args.batch;

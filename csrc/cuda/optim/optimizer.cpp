@@ -62,7 +62,7 @@ struct Table {
     bind(device.index);
     // The driver has copied it aside when the call returns.
     must(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(data), bytes.data(), bytes.size(),
-                                  stream->handle),
+                                  stream->handle()),
          "optimizer_step");
   }
 };

@@ -147,6 +147,7 @@ CUfunction CompileThread::find(std::string key, int device, bool wait,
     warn(concat("steps run one by one, for the kernel of all of them cannot be compiled: ", error));
     return nullptr;
   }
+  if (kernel.state == State::Waiting) missed_.fetch_add(1, std::memory_order_relaxed);
   return kernel.state == State::Ready ? kernel.function : nullptr;
 }
 

@@ -1,6 +1,7 @@
 // compile_thread.h: compiles kernels whose sources are generated, beside the program.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -42,6 +43,8 @@ class CompileThread {
                   const std::function<GeneratedSource()>& make);
   // Is nothing being compiled, and nothing waiting for it?
   bool is_idle();
+  // How often a kernel was not there yet.
+  uint64_t missed() const { return missed_.load(std::memory_order_relaxed); }
   void stop();
 
  private:
@@ -66,6 +69,7 @@ class CompileThread {
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels_;
   std::deque<Kernel*> waiting_;
   bool started_ = false, watches_main_ = false, busy_ = false, ends_ = false;
+  std::atomic<uint64_t> missed_{0};
   int process_;
 };
 

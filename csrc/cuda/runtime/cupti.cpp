@@ -22,6 +22,7 @@
 #include "core/mutex.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/cupti_api.h"
+#include "cuda/runtime/launch_batch.h"
 #include "cuda/runtime/opened.h"
 #include "device/activity.h"
 
@@ -358,6 +359,7 @@ int start(std::string& why_not) {
   }
   if (r.users == 0) why_not = enable_all(r);
   if (!why_not.empty()) return -1;
+  set_single_launches(true);  // each kernel has an op of its own
   ++r.users;
   *free = true;
   return int(free - std::begin(r.taken));
@@ -402,6 +404,7 @@ Activities stop(int channel, int64_t since) {
   }
   Activities found = gather(r, channel, since);
   r.taken[channel] = false;
+  set_single_launches(false);
   if (--r.users == 0) {
     disable_all();
     find_library().Unsubscribe(r.subscriber);

@@ -15,6 +15,7 @@
 #include "core/layout.h"
 #include "core/mutex.h"
 #include "cuda/runtime/capture.h"
+#include "cuda/runtime/launch_batch.h"
 #include "cuda/runtime/nvrtc.h"
 #include "cuda/runtime/opened.h"
 
@@ -243,11 +244,14 @@ void synchronize(int device) {
   bind(check_device("synchronize", device));
   refuse_capture("synchronize", "nothing runs that could be waited for");
   flush_pending("a device is waited for");
+  queue_batch();
   must(driver().CtxSynchronize(), "synchronize");
+  raise_batch_error();
 }
 
 void synchronize_opened() noexcept {
   if (!is_initialized() || any_capture()) return;
+  queue_batch();
   const int before = t_bound;
   for (int device = 0; device < kMaxDevices; ++device) {
     const CUcontext context = slot(device).context.load(std::memory_order_acquire);

@@ -100,6 +100,7 @@ const bool g_registered = [] {
       .new_memory = [] { return new_pool_id().second; },
       .switches = switches,
       .awaits_code = [] { return !CompileThread::get().is_idle(); },
+      .missed_code = [] { return CompileThread::get().missed(); },
   };
   return true;
 }();

@@ -29,6 +29,12 @@ Driver open() {
   if (!d.name && !absent) absent = #symbol;
   RUSH_CUDA_DRIVER(RUSH_LOAD)
 #undef RUSH_LOAD
+  d.can_batch = true;
+#define RUSH_LOAD_NEWER(symbol, name, params)                                    \
+  d.name = reinterpret_cast<decltype(d.name)>(library_symbol(library, #symbol)); \
+  d.can_batch = d.can_batch && d.name;
+  RUSH_CUDA_DRIVER_NEWER(RUSH_LOAD_NEWER)
+#undef RUSH_LOAD_NEWER
   int version = 0;
   if (d.DriverGetVersion) d.DriverGetVersion(&version);
   if (version < kOldestDriver) {

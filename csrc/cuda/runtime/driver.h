@@ -86,6 +86,22 @@ struct CUlaunchConfig {
   unsigned attribute_count;
 };
 
+// ---- graphs that we make ourselves ----
+
+struct CUkernelNode {
+  CUfunction f;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void** params;
+  void** extra;
+  void* kernel;  // in place of f
+  CUcontext context;
+};
+struct CUgraphEdge {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+// A kernel begins as the one before lets it (Note [Early launches]).
+inline constexpr CUgraphEdge kEarlyEdge{1, 0, 1, {}};
+
 // X(symbol in the library, name here, parameters)
 #define RUSH_CUDA_DRIVER(X)                                                                       \
   X(cuInit, Init, (unsigned flags))                                                               \
@@ -166,10 +182,26 @@ struct CUlaunchConfig {
   X(cuLaunchKernelEx, LaunchKernelEx,                                                             \
     (const CUlaunchConfig* config, CUfunction f, void** params, void** extra))
 
+// What older drivers lack, and only batches of launches need.
+#define RUSH_CUDA_DRIVER_NEWER(X)                                                             \
+  X(cuFuncGetParamInfo, FuncGetParamInfo,                                                     \
+    (CUfunction f, size_t index, size_t* offset, size_t* size))                               \
+  X(cuGraphCreate, GraphCreate, (CUgraph * graph, unsigned flags))                            \
+  X(cuGraphAddKernelNode_v2, GraphAddKernelNode,                                              \
+    (CUgraphNode * node, CUgraph graph, const CUgraphNode* before, size_t count,              \
+     const CUkernelNode* kernel))                                                             \
+  X(cuGraphAddDependencies_v2, GraphAddDependencies,                                          \
+    (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdge* edges, \
+     size_t count))                                                                           \
+  X(cuGraphExecKernelNodeSetParams_v2, GraphExecKernelNodeSetParams,                          \
+    (CUgraphExec exec, CUgraphNode node, const CUkernelNode* kernel))
+
 struct Driver {
 #define RUSH_MEMBER(symbol, name, params) CUresult(*name) params = nullptr;
   RUSH_CUDA_DRIVER(RUSH_MEMBER)
+  RUSH_CUDA_DRIVER_NEWER(RUSH_MEMBER)
 #undef RUSH_MEMBER
+  bool can_batch = false;  // all of the newer ones are there
   // Why there is no driver that we can use; empty when there is one.
   std::string missing;
 };

@@ -48,16 +48,16 @@ void order(int device, CUstream first, CUstream second) {
 }  // namespace
 
 int64_t stream_token(int device) {
-  const CUstream handle = current_stream(device)->handle;
+  const CUstream handle = current_stream(device)->handle();
   return handle ? int64_t(reinterpret_cast<intptr_t>(handle)) : 1;
 }
 
 void make_foreign_wait(int device, int64_t token) {
-  order(device, current_stream(device)->handle, handle_of(token));
+  order(device, current_stream(device)->handle(), handle_of(token));
 }
 
 void wait_for_foreign(int device, int64_t token) {
-  order(device, handle_of(token), current_stream(device)->handle);
+  order(device, handle_of(token), current_stream(device)->handle());
 }
 
 void release_when_passed(int device, void (*release)(void*), void* context) noexcept {

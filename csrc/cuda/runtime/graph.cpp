@@ -30,7 +30,7 @@ Captures& captures() {
 bool capture_info(const Stream* stream, unsigned long long& id) {
   CUcaptureStatus status = kCaptureNone;
   bind(stream->device);
-  return driver().StreamGetCaptureInfo(stream->handle, &status, &id) == kSuccess &&
+  return driver().StreamGetCaptureInfo(stream->handle(), &status, &id) == kSuccess &&
          status != kCaptureNone;
 }
 
@@ -114,7 +114,7 @@ void Graph::capture_begin(PoolId pool, CUcaptureMode mode) {
   const int device = check_device(kName, -1);
   bind(device);
   Stream* stream = current_stream(device);
-  check(stream->handle != nullptr, ErrorKind::Runtime, kName,
+  check(stream->handle() != nullptr, ErrorKind::Runtime, kName,
         "the default stream cannot be captured; capture under `with cuda.graph(g)`, or "
         "`with cuda.stream(s)` of another stream s");
   check(!is_capturing(stream), ErrorKind::Runtime, kName,
@@ -128,7 +128,7 @@ void Graph::capture_begin(PoolId pool, CUcaptureMode mode) {
   Captures& c = captures();
   // Counted first: from the call on, whoever allocates must ask.
   g_captures.fetch_add(1);
-  const CUresult begun = driver().StreamBeginCapture(stream->handle, mode);
+  const CUresult begun = driver().StreamBeginCapture(stream->handle(), mode);
   unsigned long long id = 0;
   if (begun != kSuccess || !capture_info(stream, id)) {
     g_captures.fetch_sub(1);
@@ -168,7 +168,7 @@ void Graph::capture_end() {
         "a capture must end on the stream on which it began");
   flush_pending("the capture of a CUDA graph ends");
   materialize_recorded(this);
-  const CUresult ended = driver().StreamEndCapture(stream_->handle, &graph_);
+  const CUresult ended = driver().StreamEndCapture(stream_->handle(), &graph_);
   stop_capture();
   if (ended != kSuccess || !graph_) {
     reset();
@@ -186,7 +186,7 @@ void Graph::capture_abort() noexcept {
   if (!stream_) return;
   try {
     bind(device_);
-    driver().StreamEndCapture(stream_->handle, &graph_);
+    driver().StreamEndCapture(stream_->handle(), &graph_);
     stop_capture();
     reset();
   } catch (const Error&) {
@@ -216,11 +216,11 @@ void Graph::replay() {
     const uint64_t words[2] = {d.generator->initial_seed(), d.generator->next_call(d.calls)};
     // (The driver has copied pageable memory aside when the call returns.)
     must(driver().MemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(d.state), words, sizeof words,
-                                  stream->handle),
+                                  stream->handle()),
          "CUDAGraph.replay");
   }
   if (checks_indices_) expect_faults(device_);
-  must(driver().GraphLaunch(exec_, stream->handle), "CUDAGraph.replay");
+  must(driver().GraphLaunch(exec_, stream->handle()), "CUDAGraph.replay");
   after_launch(stream);
 }
 
@@ -233,7 +233,10 @@ void Graph::reset() {
     if (exec_) driver().GraphExecDestroy(exec_);
     if (graph_) driver().GraphDestroy(graph_);
     // Replays may still be running; cuMemFree would wait for them, the pools' memory must, too.
-    if (exec_ && !any_capture()) driver().CtxSynchronize();
+    if (exec_ && !any_capture()) {
+      queue_batch();
+      driver().CtxSynchronize();
+    }
   } catch (const Error&) {  // the process forked, or the device is gone
   }
   exec_ = nullptr;

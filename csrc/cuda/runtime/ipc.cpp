@@ -169,7 +169,7 @@ void wait_for_sender(const std::string& bytes, int device) {
     const RelaxedCapture relaxed;
     must(driver().IpcOpenEventHandle(&event, handle_from(bytes)), kName);
   }
-  must(driver().StreamWaitEvent(current_stream(device)->handle, event, 0), kName);
+  must(driver().StreamWaitEvent(current_stream(device)->handle(), event, 0), kName);
 }
 
 struct Holder {

@@ -160,15 +160,18 @@ CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
 
 namespace {
 
-void queue(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared,
-           std::span<const CUlaunchAttribute> attributes) {
-  bind(device);
-  Stream* stream = current_stream(device);
-  const CUlaunchConfig config{
-      grid.x,  grid.y, grid.z,         block.x,           block.y,
-      block.z, shared, stream->handle, attributes.data(), unsigned(attributes.size())};
-  must(driver().LaunchKernelEx(&config, f, args, nullptr), "launch");
-  after_launch(stream);
+CUresult queue(CUfunction f, Stream* stream, const LaunchShape& s, void** args,
+               std::span<const CUlaunchAttribute> attributes) {
+  const CUlaunchConfig config{s.grid[0],         s.grid[1],
+                              s.grid[2],         s.block[0],
+                              s.block[1],        s.block[2],
+                              s.shared,          stream->raw_handle(),
+                              attributes.data(), unsigned(attributes.size())};
+  return driver().LaunchKernelEx(&config, f, args, nullptr);
+}
+
+LaunchShape shape_of(Grid grid, Grid block, unsigned shared) {
+  return {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared};
 }
 
 constexpr CUlaunchAttribute kTogether[] = {{kLaunchCooperative, 0, {.on = 1}}};
@@ -177,20 +180,33 @@ constexpr CUlaunchAttribute kEarly[] = {{kLaunchProgrammatic, 0, {.on = 1}}};
 
 }  // namespace
 
-void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
+CUresult launch_now(CUfunction f, Stream* stream, const LaunchShape& shape, void** args) {
   const std::span<const CUlaunchAttribute> early(kEarly);
-  queue(f, device, grid, block, args, shared,
-        device_info(device).major >= 9 ? early : early.first(0));
+  return queue(f, stream, shape, args,
+               device_info(stream->device).major >= 9 ? early : early.first(0));
+}
+
+void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
+  bind(device);
+  Stream* stream = current_stream(device);
+  const LaunchShape shape = shape_of(grid, block, shared);
+  if (add_to_batch(f, stream, shape, args)) return;
+  must(launch_now(f, stream, shape, args), "launch");
+  after_launch(stream);
 }
 
 void launch_together(CUfunction f, int device, Grid grid, Grid block, void** args) {
-  queue(f, device, grid, block, args, 0, kTogether);
+  bind(device);
+  Stream* stream = current_stream(device);
+  queue_batch();
+  must(queue(f, stream, shape_of(grid, block, 0), args, kTogether), "launch");
+  after_launch(stream);
 }
 
 void after_launch(Stream* stream) {
   if (!g_blocking.load(std::memory_order_relaxed)) [[likely]]
     return;
-  if (!is_capturing(stream)) must(driver().StreamSynchronize(stream->handle), "launch");
+  if (!is_capturing(stream)) must(driver().StreamSynchronize(stream->handle()), "launch");
 }
 
 Grid blocks_for(int64_t threads, int device) {
@@ -303,7 +319,7 @@ void raise_faults(int device) {
     std::lock_guard lock(f.mutex);
     if (f.outside) std::rethrow_exception(std::exchange(f.outside, nullptr));
     if (!f.record) return f.pending.store(false, std::memory_order_relaxed);
-    const CUstream stream = current_stream(device)->handle;
+    const CUstream stream = current_stream(device)->handle();
     must(driver().MemcpyDtoHAsync(&found, address(f.record), sizeof found, stream), "cuda");
     must(driver().StreamSynchronize(stream), "cuda");
     f.pending.store(false, std::memory_order_relaxed);

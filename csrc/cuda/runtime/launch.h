@@ -9,6 +9,7 @@
 #include "core/export.h"
 #include "core/tensor.h"
 #include "cuda/kernels/args.h"
+#include "cuda/runtime/launch_batch.h"
 #include "cuda/runtime/stream.h"
 
 namespace rush::cuda {
@@ -44,6 +45,9 @@ void launch(const KernelFamily& family, uint64_t key, int device, Grid grid, Gri
   void* pointers[] = {&args...};
   launch(find_function(family, key, device), device, grid, block, pointers);
 }
+
+// The launch itself, at once. What was kept back (launch_batch.h) is not its business.
+CUresult launch_now(CUfunction f, Stream* stream, const LaunchShape& shape, void** args);
 
 // The same for a kernel whose blocks wait for each other: they run all at once, or not at all.
 void launch_together(CUfunction f, int device, Grid grid, Grid block, void** args);

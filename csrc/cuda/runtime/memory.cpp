@@ -108,7 +108,7 @@ void free_behind(CachingPool& pool, void* p, const std::vector<Stream*>& streams
 
 // A user's function does not know of the other streams.
 void wait_for(const std::vector<Stream*>& streams) noexcept {
-  for (Stream* stream : streams) driver().StreamSynchronize(stream->handle);
+  for (Stream* stream : streams) driver().StreamSynchronize(stream->handle());
 }
 
 [[noreturn]] void out_of_memory(int device, size_t nbytes) {
@@ -153,7 +153,7 @@ DeviceMemory::Block allocate(int device, size_t nbytes) {
       p = take();
     }
   } else if (g_users.allocate) {
-    p = g_users.allocate(ptrdiff_t(nbytes), device, arena->stream->handle);
+    p = g_users.allocate(ptrdiff_t(nbytes), device, arena->stream->handle());
   } else {
     p = s.backend.reserve(CachingPool::round(nbytes));
   }
@@ -175,7 +175,7 @@ void free(void* p, size_t nbytes, void* home) noexcept {
     arena->owner->free(pool, p, !others.empty());
   } else if (g_users.free) [[unlikely]] {
     wait_for(others);
-    g_users.free(p, ptrdiff_t(nbytes), arena->stream->device, arena->stream->handle);
+    g_users.free(p, ptrdiff_t(nbytes), arena->stream->device, arena->stream->handle());
   } else if (!g_caching.load(std::memory_order_relaxed)) [[unlikely]] {
     s.backend.release(p, CachingPool::round(nbytes));  // the driver waits for the device
   } else if (others.empty()) {
@@ -189,7 +189,7 @@ CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
 void copy(void* to, const void* from, size_t nbytes, int device) {
   bind(device);
-  must(driver().MemcpyAsync(address(to), address(from), nbytes, current_stream(device)->handle),
+  must(driver().MemcpyAsync(address(to), address(from), nbytes, current_stream(device)->handle()),
        "copy");
 }
 
@@ -201,18 +201,18 @@ void write(void* to, const void* host, size_t nbytes, int device) {
   if (Graph* graph = capture_of(stream)) [[unlikely]] {
     // Every replay writes the value of today.
     const void* kept = graph->constant(host, nbytes);
-    must(driver().MemcpyAsync(address(to), address(kept), nbytes, stream->handle), "copy");
+    must(driver().MemcpyAsync(address(to), address(kept), nbytes, stream->handle()), "copy");
     return;
   }
-  must(driver().MemcpyHtoDAsync(address(to), host, nbytes, stream->handle), "copy");
+  must(driver().MemcpyHtoDAsync(address(to), host, nbytes, stream->handle()), "copy");
 }
 
 void read(void* host, const void* from, size_t nbytes, int device) {
   bind(device);
   Stream* stream = current_stream(device);
   note_wait("a copy to the host");
-  if (nbytes) must(driver().MemcpyDtoHAsync(host, address(from), nbytes, stream->handle), "copy");
-  must(driver().StreamSynchronize(stream->handle), "copy");
+  if (nbytes) must(driver().MemcpyDtoHAsync(host, address(from), nbytes, stream->handle()), "copy");
+  must(driver().StreamSynchronize(stream->handle()), "copy");
   raise_faults(device);
 }
 

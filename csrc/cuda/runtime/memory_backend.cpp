@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "cuda/runtime/capture.h"
+#include "cuda/runtime/launch_batch.h"
 
 namespace rush::cuda {
 
@@ -70,6 +71,7 @@ void* GpuBackend::do_reserve(size_t nbytes) noexcept {
 
 void GpuBackend::do_release(void* p, size_t) noexcept {
   if (!is_usable()) return;
+  queue_batch();  // kernels that are kept back may use it
   const RelaxedCapture relaxed;
   driver().MemFree(address(p));
 }
@@ -117,6 +119,7 @@ void GpuBackend::release_range(void* p, size_t nbytes) noexcept {
 }
 
 bool GpuBackend::quiesce() noexcept {
+  queue_batch();
   return is_usable() && !any_capture() && driver().CtxSynchronize() == kSuccess;
 }
 
@@ -143,6 +146,7 @@ MemoryBackend::Piece GpuBackend::do_map(void* p, size_t nbytes) noexcept {
 
 void GpuBackend::do_unmap(void* p, size_t nbytes, Piece piece) noexcept {
   if (!is_usable()) return;
+  queue_batch();
   const RelaxedCapture relaxed;
   driver().MemUnmap(address(p), nbytes);
   driver().MemRelease(piece);

@@ -69,9 +69,9 @@ struct ThreadStreams {
 Stream::Stream(int device, CUstream handle, int64_t id, int priority, MemoryBackend& memory)
     : DeviceStream{Device{DeviceType::CUDA, int8_t(device)}, id},
       device(device),
-      handle(handle),
       priority(priority),
-      arena(this, nullptr, memory) {}
+      arena(this, nullptr, memory),
+      handle_(handle) {}
 
 Arena::Arena(Stream* stream, PrivatePool* owner, MemoryBackend& memory)
     : stream(stream),
@@ -119,8 +119,9 @@ Stream* external_stream(int device, CUstream handle) {
   DeviceStreams& s = streams_of(device);
   std::lock_guard lock(mutex());
   s.ensure_default(device);
+  leave_batches("another library's stream is used");
   for (const auto& known : s.all)
-    if (known->handle == handle) return known.get();
+    if (known->raw_handle() == handle) return known.get();
   return s.add(device, handle, 0);
 }
 
@@ -158,7 +159,8 @@ void synchronize(Stream* stream) {
   check(!is_capturing(stream), ErrorKind::Runtime, "synchronize",
         "the stream is being captured into a CUDA graph: nothing runs that could be waited for");
   const RelaxedCapture relaxed;
-  must(driver().StreamSynchronize(stream->handle), "synchronize");
+  must(driver().StreamSynchronize(stream->handle()), "synchronize");
+  raise_batch_error();
 }
 
 bool is_done(Stream* stream) {
@@ -166,7 +168,7 @@ bool is_done(Stream* stream) {
   check(!is_capturing(stream), ErrorKind::Runtime, "Stream.query",
         "the stream is being captured into a CUDA graph: nothing runs that could be done");
   const RelaxedCapture relaxed;
-  const CUresult result = driver().StreamQuery(stream->handle);
+  const CUresult result = driver().StreamQuery(stream->handle());
   if (result != kNotReady) must(result, "Stream.query");
   return result == kSuccess;
 }
@@ -185,9 +187,9 @@ void Event::record(Stream* stream) {
     device_ = stream->device;
   }
   if (external_ && is_capturing(stream))
-    must(driver().EventRecordWithFlags(event_, stream->handle, kEventExternal), "Event.record");
+    must(driver().EventRecordWithFlags(event_, stream->handle(), kEventExternal), "Event.record");
   else
-    must(driver().EventRecord(event_, stream->handle), "Event.record");
+    must(driver().EventRecord(event_, stream->handle()), "Event.record");
 }
 
 void Event::make_wait(Stream* stream) const {
@@ -195,7 +197,7 @@ void Event::make_wait(Stream* stream) const {
   flush_pending("a stream waits for an event");
   bind(stream->device);
   const unsigned flags = external_ && is_capturing(stream) ? kEventExternal : 0;
-  must(driver().StreamWaitEvent(stream->handle, event_, flags), "Event.wait");
+  must(driver().StreamWaitEvent(stream->handle(), event_, flags), "Event.wait");
 }
 
 bool Event::done() const {

@@ -10,6 +10,7 @@
 #include "core/caching_pool.h"
 #include "core/export.h"
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/launch_batch.h"
 #include "device/stream.h"
 
 namespace rush::cuda {
@@ -38,9 +39,19 @@ class Stream : public DeviceStream {
   Stream(int device, CUstream handle, int64_t id, int priority, MemoryBackend& memory);
 
   const int device;
-  const CUstream handle;  // null: the default stream
   const int priority;
   Arena arena;
+
+  // The driver's name of it; null: the default stream. Launches that are kept back come before
+  // whatever is queued with it: see Note [Batches of launches].
+  CUstream handle() const noexcept {
+    queue_batch();
+    return handle_;
+  }
+  CUstream raw_handle() const noexcept { return handle_; }  // for what asks and queues nothing
+
+ private:
+  const CUstream handle_;
 };
 
 RUSH_API Stream* default_stream(int device);

@@ -54,7 +54,7 @@ Handle handle(int device) {
   Handle& mine = handles->all[size_t(device)];
   CUstream& its = handles->streams[size_t(device)];
   if (!mine) done(l.Create(&mine), "cudnnCreate");  // on the default stream
-  if (const CUstream now = current_stream(device)->handle; now != its) {
+  if (const CUstream now = current_stream(device)->handle(); now != its) {
     done(l.SetStream(mine, now), "cudnnSetStream");
     its = now;
   }

@@ -143,7 +143,7 @@ Session& open_session(const char* op, int device) {
   if (!sessions) sessions = std::make_unique<Sessions>();
   Session& mine = sessions->all[size_t(device)];
   CUstream& its = sessions->streams[size_t(device)];
-  const CUstream now = current_stream(device)->handle;
+  const CUstream now = current_stream(device)->handle();
   const bool fresh = mine.jacobi == nullptr;
   if (fresh) {
     const RelaxedCapture relaxed;

@@ -75,11 +75,12 @@ class Message final : public QueuedTransfer {
     const Library& l = library();
     const Comm comm = lane_->comm->handle();
     if (op_.kind == Collective::Send)
-      check_nccl(l.Send(op_.sent.data(), size_t(op_.sent.nbytes()), kInt8, 1, comm, stream->handle),
-                 "send", comm);
+      check_nccl(
+          l.Send(op_.sent.data(), size_t(op_.sent.nbytes()), kInt8, 1, comm, stream->handle()),
+          "send", comm);
     else
       check_nccl(l.Recv(op_.received.data(), size_t(op_.received.nbytes()), kInt8, 0, comm,
-                        stream->handle),
+                        stream->handle()),
                  "recv", comm);
     {
       const InStream in(stream);
@@ -147,7 +148,7 @@ class NcclEngine final : public DeviceEngine {
     const bool captured = follow(*comm);
     const Library& l = library();
     const Comm handle = comm->handle();
-    const cuda::CUstream stream = comm->stream->handle;
+    const cuda::CUstream stream = comm->stream->handle();
     in_group("batch_isend_irecv", handle, [&] {
       Result worst = kOk;
       for (Operation* op : ops) {
@@ -242,7 +243,7 @@ class NcclEngine final : public DeviceEngine {
   void begin(const Operation& op, Communicator& c) {
     const Library& l = library();
     const Comm comm = c.handle();
-    const cuda::CUstream s = c.stream->handle;
+    const cuda::CUstream s = c.stream->handle();
     const Tensor &in = op.sent, &out = op.received;
     const char* what = name_of(op.kind);
     const DataType type = op.adds() ? type_of(in.dtype()) : kInt8;

@@ -1,0 +1,441 @@
+#include "cuda/runtime/launch_batch.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/error.h"
+#include "core/exposed_memory.h"
+#include "cuda/runtime/capture.h"
+#include "cuda/runtime/device.h"
+#include "cuda/runtime/launch.h"
+#include "cuda/runtime/stream.h"
+
+namespace rush::cuda {
+namespace {
+
+constexpr size_t kMost = 32, kLeast = 8;  // kernels in a batch that ends by itself
+constexpr size_t kArgumentBytes = size_t(64) << 10;
+constexpr size_t kMostGraphs = 512, kSightings = 1 << 14;
+// More threads than these are work for some microseconds.
+constexpr uint64_t kLargeThreads = uint64_t(1) << 20;
+constexpr auto kPatience = std::chrono::microseconds(200);
+// How often the GPU is asked whether it is behind.
+constexpr int kBatchesPerLook = 16, kLaunchesPerLook = 256, kLooksToLeave = 3;
+
+constexpr size_t kMostParameters = 16;
+using Pointers = std::array<void*, kMostParameters>;
+
+struct ParameterLayout {
+  size_t count = 0, bytes = 0;
+  std::array<uint16_t, kMostParameters> offsets{}, sizes{};
+  bool fits = false;
+};
+
+struct Kept {
+  CUfunction f;
+  const ParameterLayout* layout;
+  LaunchShape shape;
+  size_t at;  // of its arguments
+};
+
+struct KeptGraph {
+  CUgraphExec exec = nullptr;
+  std::vector<CUfunction> functions;
+  std::vector<CUgraphNode> nodes;
+  uint64_t used = 0;  // the number of the batch that used it last
+};
+
+CUkernelNode node_of(const Kept& k, Pointers& args) {
+  const auto& [grid, block, shared] = k.shape;
+  return {k.f,      grid[0], grid[1],     grid[2], block[0], block[1],
+          block[2], shared,  args.data(), nullptr, nullptr,  nullptr};
+}
+
+uint64_t mixed(uint64_t x) {
+  x *= 0x9E3779B97F4A7C15ull;
+  return x ^ x >> 29;
+}
+
+// A C++ program may launch kernels of its own at any time, so Python's module turns it on.
+constinit std::atomic<bool> g_wanted{false};
+constinit std::atomic<bool> g_failed{false};
+std::atomic<const char*> g_left{nullptr};  // why there are no batches any more
+std::atomic<int> g_single{0};
+constinit thread_local int t_single [[gnu::tls_model("initial-exec")]] = 0;
+// Is anything kept back? Read without the lock: whoever kept it back did so before, or in a thread
+// whose order with this one is nobody's promise.
+constinit std::atomic<bool> g_pending{false};
+
+class Batch {
+ public:
+  static Batch& get() {
+    static auto* batch = new Batch;  // for good: a thread refers to it
+    return *batch;
+  }
+
+  bool add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args);
+  void queue() noexcept {
+    std::lock_guard lock(mutex_);
+    queue_all();
+  }
+  void raise() {
+    std::unique_lock lock(mutex_);
+    const CUresult failed = std::exchange(failed_, kSuccess);
+    g_failed.store(false);
+    lock.unlock();
+    must(failed, "launch");
+  }
+  BatchStats stats() {
+    std::lock_guard lock(mutex_);
+    BatchStats s = stats_;
+    s.graphs = int64_t(graphs_.size());
+    s.engaged = engaged_;
+    return s;
+  }
+
+ private:
+  bool is_engaged(Stream* stream);
+  bool is_behind(Stream* stream) const;
+  const ParameterLayout& layout_of(CUfunction f);
+  void queue_all() noexcept;
+  CUresult queue_kept();
+  const Kept& look_up(size_t i, Pointers& args) const;
+  CUresult launch_singly() const;
+  CUresult launch(const KeptGraph& graph) const;
+  KeptGraph* find(uint64_t key);
+  KeptGraph* make(uint64_t key);
+  void forget_old();
+  void wake_watcher();
+  void watch();
+
+  std::mutex mutex_;  // the last of all: only the driver is called under it
+  std::condition_variable wakes_;
+  bool engaged_ = true, ends_ = false, watched_ = false, awake_ = false;
+  int looks_behind_ = 0, since_look_ = 0;
+  uint64_t batches_ = 0;
+  CUresult failed_ = kSuccess;
+  BatchStats stats_;
+
+  Stream* stream_ = nullptr;
+  size_t count_ = 0, bytes_ = 0;
+  uint64_t key_ = 0;
+  std::array<Kept, kMost> kept_;
+  std::unique_ptr<std::byte[]> arguments_{new std::byte[kArgumentBytes]};
+
+  std::unordered_map<CUfunction, ParameterLayout> layouts_;
+  std::unordered_map<uint64_t, KeptGraph> graphs_;
+  std::vector<uint64_t> seen_ = std::vector<uint64_t>(kSightings);
+};
+
+const ParameterLayout& Batch::layout_of(CUfunction f) {
+  const auto [at, fresh] = layouts_.try_emplace(f);
+  ParameterLayout& l = at->second;
+  if (!fresh) return l;
+  size_t offset = 0, size = 0;
+  while (driver().FuncGetParamInfo(f, l.count, &offset, &size) == kSuccess) {
+    if (l.count == l.offsets.size() || offset + size > UINT16_MAX) return l;
+    l.offsets[l.count] = uint16_t(offset);
+    l.sizes[l.count++] = uint16_t(size);
+    l.bytes = offset + size;
+  }
+  l.bytes = (l.bytes + 15) / 16 * 16;
+  l.fits = l.count > 0 && l.bytes <= kArgumentBytes;  // (a driver that does not tell: none)
+  return l;
+}
+
+bool Batch::is_behind(Stream* stream) const {
+  return driver().StreamQuery(stream->raw_handle()) == kNotReady;
+}
+
+// Does the GPU wait for the host? Asked now and then.
+bool Batch::is_engaged(Stream* stream) {
+  if (engaged_) return true;
+  if (++since_look_ < kLaunchesPerLook) return false;
+  since_look_ = looks_behind_ = 0;
+  engaged_ = !is_behind(stream);
+  return engaged_;
+}
+
+bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args) {
+  std::lock_guard lock(mutex_);
+  if (count_ && stream != stream_) queue_all();
+  if (!is_engaged(stream)) {
+    queue_all();
+    return false;
+  }
+  const ParameterLayout& layout = layout_of(f);
+  if (!layout.fits) {
+    queue_all();
+    return false;
+  }
+  if (bytes_ + layout.bytes > kArgumentBytes) queue_all();
+  if (count_ == 0) {
+    stream_ = stream;
+    key_ = uint64_t(stream->device);
+    g_pending.store(true, std::memory_order_relaxed);
+    wake_watcher();
+  }
+  std::byte* to = arguments_.get() + bytes_;
+  for (size_t i = 0; i < layout.count; ++i)
+    std::memcpy(to + layout.offsets[i], args[i], layout.sizes[i]);
+  kept_[count_++] = {f, &layout, shape, bytes_};
+  bytes_ += layout.bytes;
+  const uint64_t own = mixed(reinterpret_cast<uintptr_t>(f));
+  key_ = mixed(key_ ^ own);
+  uint64_t threads = shape.block[0] * shape.block[1] * shape.block[2];
+  for (const unsigned n : shape.grid) threads *= n;
+  if (count_ == kMost || threads >= kLargeThreads || (count_ >= kLeast && own >> 60 == 0))
+    queue_all();
+  return true;
+}
+
+void Batch::queue_all() noexcept {
+  if (count_ == 0) return;
+  CUresult result = kSuccess;
+  const int bound = t_bound;  // by a caller who is about to use it
+  try {
+    bind(stream_->device);
+    if (++batches_ % kBatchesPerLook == 0) {
+      looks_behind_ = is_behind(stream_) ? looks_behind_ + 1 : 0;
+      if (looks_behind_ == kLooksToLeave) engaged_ = false;
+    }
+    result = queue_kept();
+    if (bound >= 0) bind(bound);
+  } catch (...) {  // no memory for a graph
+    result = kOutOfMemory;
+  }
+  if (result != kSuccess && failed_ == kSuccess) {
+    failed_ = result;
+    g_failed.store(true);
+  }
+  count_ = bytes_ = 0;
+  g_pending.store(false, std::memory_order_relaxed);
+}
+
+CUresult Batch::queue_kept() {
+  KeptGraph* graph = count_ > 1 ? find(key_) : nullptr;
+  if (!graph) {
+    stats_.single += int64_t(count_);
+    return launch_singly();
+  }
+  graph->used = batches_;
+  if (const CUresult set = launch(*graph); set != kSuccess) {
+    // What a node refuses, a launch may name; the graph's own launch comes last, so none has run.
+    return launch_singly();
+  }
+  stats_.batched += int64_t(count_);
+  ++stats_.launches;
+  return kSuccess;
+}
+
+// A kernel of the batch, and where its arguments are.
+const Kept& Batch::look_up(size_t i, Pointers& args) const {
+  const Kept& k = kept_[i];
+  for (size_t p = 0; p < k.layout->count; ++p)
+    args[p] = arguments_.get() + k.at + k.layout->offsets[p];
+  return k;
+}
+
+CUresult Batch::launch_singly() const {
+  for (size_t i = 0; i < count_; ++i) {
+    Pointers args;
+    const Kept& k = look_up(i, args);
+    if (const CUresult r = launch_now(k.f, stream_, k.shape, args.data())) return r;
+  }
+  return kSuccess;
+}
+
+CUresult Batch::launch(const KeptGraph& graph) const {
+  for (size_t i = 0; i < count_; ++i) {
+    Pointers args;
+    const CUkernelNode node = node_of(look_up(i, args), args);
+    if (const CUresult r = driver().GraphExecKernelNodeSetParams(graph.exec, graph.nodes[i], &node))
+      return r;
+  }
+  return driver().GraphLaunch(graph.exec, stream_->raw_handle());
+}
+
+KeptGraph* Batch::find(uint64_t key) {
+  const auto at = graphs_.find(key);
+  if (at == graphs_.end()) {
+    uint64_t& seen = seen_[key % kSightings];
+    if (std::exchange(seen, key) != key) return nullptr;
+    return make(key);
+  }
+  KeptGraph& g = at->second;
+  if (!g.exec || g.functions.size() != count_) return nullptr;
+  for (size_t i = 0; i < count_; ++i)
+    if (g.functions[i] != kept_[i].f) return nullptr;
+  return &g;
+}
+
+// Graphs that were not used for long make room. Rare: it waits.
+void Batch::forget_old() {
+  driver().StreamSynchronize(stream_->raw_handle());
+  std::vector<uint64_t> used;
+  for (const auto& [key, g] : graphs_) used.push_back(g.used);
+  std::ranges::nth_element(used, used.begin() + ptrdiff_t(used.size() / 2));
+  const uint64_t middle = used[used.size() / 2];
+  std::erase_if(graphs_, [&](const auto& entry) {
+    if (entry.second.used > middle) return false;
+    if (entry.second.exec) driver().GraphExecDestroy(entry.second.exec);
+    return true;
+  });
+}
+
+// A chain of the batch's kernels, each of which may begin as the one before ends (Note [Early
+// launches]). One that cannot be made is kept as empty: it is not tried again.
+KeptGraph* Batch::make(uint64_t key) {
+  if (graphs_.size() >= kMostGraphs) forget_old();
+  KeptGraph& g = graphs_[key];
+  g.used = batches_;
+  CUgraph graph = nullptr;
+  if (driver().GraphCreate(&graph, 0) != kSuccess) return nullptr;
+  const bool early = device_info(stream_->device).major >= 9 && driver().GraphAddDependencies;
+  CUresult result = kSuccess;
+  for (size_t i = 0; i < count_ && result == kSuccess; ++i) {
+    Pointers args;
+    const CUkernelNode node = node_of(look_up(i, args), args);
+    const CUgraphNode* before = i > 0 ? &g.nodes.back() : nullptr;
+    CUgraphNode made = nullptr;
+    result = driver().GraphAddKernelNode(&made, graph, early ? nullptr : before,
+                                         before && !early ? 1 : 0, &node);
+    if (result == kSuccess && before && early)
+      result = driver().GraphAddDependencies(graph, before, &made, &kEarlyEdge, 1);
+    g.nodes.push_back(made);
+    g.functions.push_back(node.f);
+  }
+  if (result == kSuccess) result = driver().GraphInstantiate(&g.exec, graph, 0);
+  driver().GraphDestroy(graph);
+  if (result != kSuccess) g.exec = nullptr;
+  return g.exec ? &g : nullptr;
+}
+
+// ---- what is left behind ----
+
+void Batch::wake_watcher() {
+  if (awake_) return;
+  awake_ = true;
+  if (watched_) {
+    wakes_.notify_one();
+    return;
+  }
+  watched_ = true;
+  std::atexit([] {
+    Batch& batch = get();
+    std::lock_guard lock(batch.mutex_);
+    batch.ends_ = true;
+    batch.count_ = 0;  // nobody will ever see it
+  });
+  sigset_t all, before;  // signals are for the program's own threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([this] { watch(); }).detach();
+  } catch (const std::system_error&) {
+    g_left.store("there is no thread that could watch over them");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Queues a batch that has not grown for a while, and sleeps while nothing is launched.
+void Batch::watch() {
+  std::unique_lock lock(mutex_);
+  uint64_t last = ~uint64_t(0);
+  int quiet = 0;
+  while (!ends_) {
+    const uint64_t now = batches_ << 8 | count_;
+    if (now == last) queue_all();
+    quiet = now == last ? quiet + 1 : 0;
+    last = batches_ << 8 | count_;
+    if (quiet > 50) {
+      awake_ = false;
+      wakes_.wait(lock, [&] { return awake_ || ends_; });
+      quiet = 0;
+      continue;
+    }
+    lock.unlock();
+    std::this_thread::sleep_for(kPatience);
+    lock.lock();
+  }
+}
+
+}  // namespace
+
+bool add_to_batch(CUfunction f, Stream* stream, const LaunchShape& shape, void** args) {
+  raise_batch_error();
+  if (!g_wanted.load(std::memory_order_relaxed) || g_left.load(std::memory_order_relaxed) ||
+      g_single.load(std::memory_order_relaxed) || t_single || any_capture() || is_blocking() ||
+      !driver().can_batch) {
+    queue_batch();
+    return false;
+  }
+  return Batch::get().add(f, stream, shape, args);
+}
+
+void queue_batch() noexcept {
+  if (g_pending.load(std::memory_order_relaxed)) [[unlikely]]
+    Batch::get().queue();
+}
+
+void raise_batch_error() {
+  if (g_failed.load(std::memory_order_relaxed)) [[unlikely]]
+    Batch::get().raise();
+}
+
+void leave_batches(const char* why) noexcept {
+  const char* none = nullptr;
+  g_left.compare_exchange_strong(none, why);
+  queue_batch();
+}
+
+SingleLaunches::SingleLaunches() noexcept {
+  ++t_single;
+  queue_batch();
+}
+SingleLaunches::~SingleLaunches() { --t_single; }
+
+void set_single_launches(bool on) noexcept {
+  g_single.fetch_add(on ? 1 : -1);
+  queue_batch();
+}
+
+bool coalesces_launches() { return g_wanted.load(); }
+void set_coalesces_launches(bool on) {
+  g_wanted.store(on);
+  queue_batch();
+}
+
+BatchStats batch_stats() {
+  BatchStats s = Batch::get().stats();
+  if (const char* why = g_left.load()) s.off = why;
+  if (!g_wanted.load()) s.off = "config.coalesce_launches is False";
+  if (g_driver && !driver().can_batch)
+    s.off = "the driver lacks functions for it: one for CUDA 12.4 has them";
+  return s;
+}
+
+namespace {
+// Addresses of GPU memory that leave us.
+const bool g_watches_addresses = [] {
+  g_gpu_memory_exposed.store(
+      [] { leave_batches("an address of GPU memory was given to the program"); });
+  return true;
+}();
+}  // namespace
+
+}  // namespace rush::cuda

@@ -1,0 +1,137 @@
+"""Kernels that are queued together (csrc/cuda/runtime/launch_batch.h), over a driver that notes
+what is done, in order."""
+
+import pytest
+
+PROGRAM = """
+import random, threading
+random.seed(4)
+xs = [rl.zeros(n, device="cuda") for n in (3, 40, 5000, 300)]
+y = rl.zeros(64, 64, device="cuda")
+other = cuda.Stream()
+def step(kind):
+    x = random.choice(xs)
+    if kind == "in place": x.add_(1)
+    elif kind == "chain": x.mul_(2).sin()
+    elif kind == "fresh": (x + x).exp()
+    elif kind == "sum": y.sum(0)
+    elif kind == "cat": rl.cat([x, x])
+    elif kind == "copy": y.t().contiguous()
+    elif kind == "fill": x.zero_()
+    elif kind == "read": x.cpu()
+    elif kind == "write": x.copy_(rl.ones(x.shape))
+    elif kind == "stream":
+        with cuda.stream(other): x.neg_()
+    elif kind == "event": cuda.Event().record()
+    elif kind == "wait": cuda.synchronize()
+weights = {"in place": 12, "chain": 12, "fresh": 12, "sum": 4, "cat": 4, "copy": 4, "fill": 1,
+           "read": .2, "write": .2, "stream": .3, "event": .3, "wait": .2}
+for kind in random.choices(list(weights), list(weights.values()), k=800):
+    step(kind)
+pattern = random.choices(["in place", "chain", "fresh", "sum", "cat", "copy"], k=23)
+for _ in range(30):
+    random.seed(5)
+    for kind in pattern:
+        step(kind)
+cuda.synchronize()
+stats = cuda.coalescing_stats()
+print(stats["batched_kernels"], stats["single_kernels"], stats["graphs"], stats["off"])
+"""
+
+REPEATED = """
+x = rl.zeros(8, device="cuda")
+def steps(n=40):
+    for _ in range(n):
+        x.add_(1).mul_(2).sin_().neg_()
+    cuda.synchronize()
+    return cuda.coalescing_stats()
+"""
+
+
+def test_everything_is_done_in_the_programs_order(run, tmp_path):
+    logs = {}
+    for name, on in {"batches": 1, "singly": 0}.items():
+        path = tmp_path / name
+        out = run(PROGRAM, RUSHLIGHT_COALESCE_LAUNCHES=on, FAKE_CUDA_LOG=path)
+        logs[name] = path.read_text().splitlines()
+        if on:
+            batched, single, graphs, off = out[-1].split()
+            assert int(batched) > 300
+            assert int(single) > 300
+            assert int(graphs) > 0
+            assert off == "None"
+    assert len(logs["singly"]) > 1500
+    assert logs["batches"] == logs["singly"]
+
+
+def test_a_sequence_of_kernels_is_a_graph_at_the_second_sight(run):
+    code = """
+s = steps()
+print(s['batched_kernels'], s['single_kernels'])
+print(s['engaged'], s['off'])
+"""
+    out = run(REPEATED + code)
+    batched, single = map(int, out[0].split())
+    # 160 kernels in five batches of 32, of which the first is launched one by one.
+    assert batched + single == 160
+    assert single <= 64
+    assert out[1] == "True None"
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("x.data_ptr()", "an address of GPU memory"),
+        ("x.__cuda_array_interface__", "an address of GPU memory"),
+        ("x.__dlpack__()", "an address of GPU memory"),
+        ("cuda.current_stream().cuda_stream", "the handle of a stream"),
+        ("cuda.ExternalStream(0)", "another library's stream"),
+    ],
+)
+def test_nothing_is_kept_back_once_others_may_launch(run, what, why):
+    code = f"""
+before = steps()['batched_kernels']
+{what}
+s = steps()
+print(s['batched_kernels'] == before, s['engaged'], s['off'])
+"""
+    out = run(REPEATED + code)
+    assert out[0].startswith(f"True False {why}")
+
+
+def test_settings_and_old_drivers_turn_it_off(run):
+    off = "rl.config.coalesce_launches = False\n"
+    out = run(REPEATED + off + "s = steps()\nprint(s['batched_kernels'], s['off'])")
+    assert out == ["0 config.coalesce_launches is False"]
+    # A driver that does not tell kernels' arguments: each is launched as it comes.
+    out = run(REPEATED + "print(steps()['batched_kernels'])", FAKE_CUDA_NO_PARAMETERS=1)
+    assert out == ["0"]
+
+
+def test_what_a_program_leaves_behind_is_queued(run, tmp_path):
+    path = tmp_path / "log"
+    code = f"""
+import time
+steps(2)
+x.sin_()
+x.cos_()
+time.sleep(0.5)  # no wait, no event: nothing that would queue them
+print(open({str(path)!r}).readlines()[-1])
+"""
+    assert "Cos" in run(REPEATED + code, FAKE_CUDA_LOG=path)[0]
+
+
+def test_threads_share_the_batch(run, tmp_path):
+    path = tmp_path / "log"
+    run("import threading\n" + REPEATED + """
+def work():
+    mine = rl.zeros(8, device="cuda")
+    for _ in range(200):
+        mine.add_(1).mul_(2)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+cuda.synchronize()
+""", FAKE_CUDA_LOG=path)  # fmt: skip
+    kernels = [line for line in path.read_text().splitlines() if "Add" in line]
+    assert len(kernels) == 800

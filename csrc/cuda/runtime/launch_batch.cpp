@@ -27,7 +27,7 @@
 namespace rush::cuda {
 namespace {
 
-constexpr size_t kMost = 32, kLeast = 8;  // kernels in a batch that ends by itself
+constexpr size_t kMost = 32, kLeast = 16;  // kernels in a batch that ends by itself
 constexpr size_t kArgumentBytes = size_t(64) << 10;
 constexpr size_t kMostGraphs = 512, kSightings = 1 << 14;
 // More threads than these are work for some microseconds.

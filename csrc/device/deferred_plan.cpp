@@ -139,6 +139,12 @@ bool Recipe::is_wanted_beside() const {
          });
 }
 
+bool lie_alike(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() &&
+         (a.strides() == b.strides() ||
+          (is_contiguous(a.sizes(), a.strides()) && is_contiguous(b.sizes(), b.strides())));
+}
+
 std::string name_of(const Recipe& r) {
   if (r.kind == Kind::Rows) {
     static constexpr const char* names[] = {

@@ -75,7 +75,7 @@ class Queue {
   bool run_fused(const Group& group, const Plan& plan);
   void run_one_by_one(const Group& group, const Plan& plan);
   void run_waiting(Report::Flush* told);
-  void set_casts_apart();
+  void set_casts_apart(const TensorImpl* asked);
   void run_casts(bool wider, Report::Flush* told);
   void run_list(std::span<const Recipe* const> casts, Report::Flush* told);
   const Tensor& known_number(const Tensor& number) const;

@@ -164,10 +164,11 @@ void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
 }
 
 // Takes them out of the queue; not those that would share a pass with others, or that nobody holds.
-void Queue::set_casts_apart() {
+void Queue::set_casts_apart(const TensorImpl* asked) {
   const auto is_apart = [&](size_t s) {
     const Recipe& cast = waiting_[s];
     if (!is_cast_of_memory(cast) || cast.out.impl()->use_count() == 1) return false;
+    if (cast.out.impl() == asked && is_wider(cast)) return false;  // the others wait on
     return std::ranges::none_of(waiting_, [&](const Recipe& r) {
       if (r.out.sizes() == cast.out.sizes() && !is_cast_of_memory(r)) return true;
       return std::ranges::any_of(r.operands, [&](const Tensor& t) { return t.is_same(cast.out); });
@@ -258,7 +259,7 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
     told->why = by ? std::string(by) + why : why;
     told->source = source_here();
   }
-  set_casts_apart();
+  set_casts_apart(asked);
   run_waiting(told);
   run_casts(!asked || is_cast_apart(asked) || casts_.size() >= kMostWaiting, told);
 }

@@ -169,7 +169,9 @@ void GraphTask::deliver(NodeState& s, uint32_t slot, Tensor grad) {
     return;
   }
   // Inside vmap only one of the two may have samples: there is no room for the sum in the other.
-  const bool in_place = !options_.create_graph && !sum.is_batched() && !grad.is_batched();
+  // Where results wait, a sum in memory that exists would make them run.
+  const bool in_place = !options_.create_graph && !sum.is_batched() && !grad.is_batched() &&
+                        (!(t_modes & kDefer) || is_pending(sum));
   if (in_place && is_private(sum)) {
     engine_ops().add_in_place(sum, grad);
   } else if (in_place && is_private(grad)) {

@@ -33,6 +33,9 @@ void run_rows_alone(const Recipe& r, std::span<const Tensor> x, const Tensor& ou
     case RowOp::LogSoftmaxBackward:
       return softmax_loops(out).backward(x[0], x[1], last, row.fn == RowOp::LogSoftmaxBackward,
                                          out);
+    case RowOp::Groups:
+    case RowOp::GroupsBackward:
+      return norm_loops(out).scale_groups(row, x, out);
     case RowOp::Scale: {  // has no loops of its own
       FusedStep step;
       step.kind = Kind::Rows;
@@ -139,11 +142,17 @@ bool Recipe::is_wanted_beside() const {
          });
 }
 
+bool lie_alike(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() &&
+         (a.strides() == b.strides() ||
+          (is_contiguous(a.sizes(), a.strides()) && is_contiguous(b.sizes(), b.strides())));
+}
+
 std::string name_of(const Recipe& r) {
   if (r.kind == Kind::Rows) {
     static constexpr const char* names[] = {
         "layer_norm",           "layer_norm_backward", "softmax", "log_softmax", "softmax_backward",
-        "log_softmax_backward", "batch_or_group_norm"};
+        "log_softmax_backward", "batch_or_group_norm", "group_norm", "group_norm_backward"};
     if (!r.row->centred && r.row->fn == RowOp::Norm) return "rms_norm";
     if (!r.row->centred && r.row->fn == RowOp::NormBackward) return "rms_norm_backward";
     return names[int(r.row->fn)];

@@ -35,6 +35,9 @@ struct Recipe {
   bool is_wanted_beside() const;
 };
 
+// Strides of dims of size 1 may be anything.
+bool lie_alike(const Tensor& a, const Tensor& b);
+
 // For reports: "mul", "gelu", "layer_norm".
 std::string name_of(const Recipe& r);
 

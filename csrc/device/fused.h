@@ -22,6 +22,10 @@ enum class RowOp : uint8_t {
   SoftmaxBackward,  // of g and y
   LogSoftmaxBackward,
   Scale,  // (x - with 0) * with 1 + with 2: an image by channels, whose sums are known already
+  // Images whose channels lie end to end (a row is a point), by groups of channels whose sums are
+  // known already:
+  Groups,          // of x; with weight, bias, mean and rstd
+  GroupsBackward,  // of g and x; with weight, mean, rstd and the means of g, NormLoops::scale_groups
 };
 
 // What a step over rows has beside its operands and its result, all contiguous.
@@ -31,13 +35,14 @@ struct RowStep {
   bool planes = false;   // Scale: a row is the points of one channel, else the channels of a point
   int64_t width = 0;     // of a row
   int64_t shared = 0;    // Scale: as many rows in turn (planes: channels) have the same numbers
+  int64_t groups = 0;    // Groups
   double eps = 0;
-  std::array<Tensor, 3> with{};    // which have memory, or are undefined
+  std::array<Tensor, 4> with{};    // which have memory, or are undefined
   std::array<Tensor, 2> beside{};  // results of other shapes
 
   int operand_count() const {
     return fn == RowOp::NormBackward || fn == RowOp::SoftmaxBackward ||
-                   fn == RowOp::LogSoftmaxBackward
+                   fn == RowOp::LogSoftmaxBackward || fn == RowOp::GroupsBackward
                ? 2
                : 1;
   }

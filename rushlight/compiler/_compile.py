@@ -40,10 +40,15 @@ class Options:
         self.backend = backend  # the user's
         self.least_elements = int(given.get("least_elements", LEAST_ELEMENTS))
         self.wait_for_code = bool(given.get("wait_for_code", False))
+        self.cast_weights: list[Any] = []  # that autocast has cast in the last call, on a GPU
         if self.least_elements < 0:
             raise _C.ArgumentError(
                 f"compile: least_elements must not be negative, got {self.least_elements}"
             )
+
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"cast_weights": []}
 
 
 class Stance:
@@ -191,9 +196,14 @@ def _told(options: Options, function: Callable[..., Any], args: Any, kwargs: Any
 
 def _deferring(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     before = _C._defer(True, options.least_elements, options.wait_for_code)
+    weights = options.cast_weights
+    # Calls that are recorded cast each weight where it is used, whatever came before.
+    begun = options.frozen is None and _C._begin_casts(weights)
     try:
         return function(*args, **kwargs)
     finally:
+        if begun:
+            options.cast_weights = _C._end_casts(weights)
         _C._defer(*before)
 
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cuda/kernels/fused.h"
+#include "cuda/kernels/group_map.h"
 #include "cuda/kernels/row_norm.h"
 #include "cuda/kernels/softmax.h"
 
@@ -62,6 +63,31 @@ __global__ void __launch_bounds__(kThreads)
     fused_softmax_backward(SoftmaxArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
   after_earlier();
   softmax_backward_of_held<C, T, Team, V, Held, log>(args, FusedRows<Work>{fused, params.at});
+}
+
+// Channels-last images, by groups of channels: a row is a point.
+template <class Work, class Kind, class T, int V>
+__global__ void __launch_bounds__(kThreads)
+    fused_group_map(GroupNormArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
+  after_earlier();
+  const SamplePart part(args);
+  const i64 first = part.pack * V;
+  if (first >= args.channels) return;
+  const SampleArgs own(args, part.sample);
+  Kind kinds[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) kinds[v] = Kind(own, first + v);
+  const FusedRows<Work> rows{fused, params.at};
+#pragma unroll 4 / Kind::reads
+  for (i64 r = part.begin + part.lane; r < part.end; r += part.lanes) {
+    const RowPlace place{r, r * args.channels, first};
+    const Pack<T, V> x = rows.template x<V>(place);
+    Pack<T, V> g = x, out;
+    if constexpr (Kind::reads > 1) g = rows.template g<V>(place);
+#pragma unroll
+    for (int v = 0; v < V; ++v) out.v[v] = kinds[v](x.v[v], g.v[v]);
+    rows.template y<V>(place, out);
+  }
 }
 
 }  // namespace rush

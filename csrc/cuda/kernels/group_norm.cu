@@ -9,15 +9,10 @@
 // - Sums are joined in the order of their numbers, without atomics: the same bits every time.
 // - T is the type of x, y and their gradients, W that of weight and bias, C what is computed in and
 //   what statistics are kept in.
-#include "cuda/kernels/channel_sums.h"
+#include "cuda/kernels/group_map.h"
 #include "cuda/kernels/norm_rows.h"
 
 namespace rush {
-
-template <class C, class W>
-RUSH_FN C parameter(const void* from, i64 i, C missing) {
-  return from ? convert<C>(typed<W>(from)[i]) : missing;
-}
 
 // ---- contiguous ----
 
@@ -242,31 +237,6 @@ __global__ void __launch_bounds__(kThreads) group_norm_backward(GroupNormArgs ar
 
 // ---- channels last ----
 
-// The part of a block: `columns` packs of channels (blockIdx.y) of a segment of a sample (blockIdx.x).
-struct SamplePart {
-  i64 sample, segment, begin, end;  // rows, counted over the batch
-  int column, lane, lanes;
-  i64 pack;
-  RUSH_FN explicit SamplePart(const GroupNormArgs& args)
-      : sample(quotient(blockIdx.x, args.segments)), segment(blockIdx.x - sample * args.segments) {
-    const i64 from = segment * args.segment, to = from + args.segment;
-    begin = sample * args.inner + from;
-    end = sample * args.inner + (to < args.inner ? to : args.inner);
-    lanes = kThreads / args.columns;
-    column = threadIdx.x % args.columns;
-    lane = threadIdx.x / args.columns;
-    pack = i64(blockIdx.y) * args.columns + column;
-  }
-};
-// What kinds are made from.
-struct SampleArgs : GroupNormArgs {
-  i64 sample;
-  RUSH_FN SampleArgs(const GroupNormArgs& args, i64 sample) : GroupNormArgs(args), sample(sample) {}
-  RUSH_FN i64 row_of(i64 channel) const {
-    return sample * groups + quotient(channel, quotient(channels, groups));
-  }
-};
-
 // A value that is typical for a channel of a sample: the middle one of three.
 template <class T, class C>
 struct GroupMoments : ShiftedSums<T, C> {
@@ -374,39 +344,6 @@ __global__ void __launch_bounds__(kThreads) group_means_last(GroupNormArgs args)
   if (group.works && group.lane == 0)
     typed<PairSum<C>>(args.means)[group.row] = {means.plain / width, means.along / width};
 }
-
-// What an element needs of its channel.
-template <class T, class W, class C>
-struct GroupNormalize {
-  static constexpr int reads = 1;
-  C mean = 0, scale = 0, shift = 0;
-  RUSH_FN GroupNormalize() {}
-  RUSH_FN GroupNormalize(const SampleArgs& a, i64 c) {
-    const i64 row = a.row_of(c);
-    mean = typed<C>(a.mean)[row];
-    scale = typed<C>(a.rstd)[row] * parameter<C, W>(a.weight, c, C(1));
-    shift = parameter<C, W>(a.bias, c, C(0));
-  }
-  RUSH_FN T operator()(T x, T) const { return convert<T>((convert<C>(x) - mean) * scale + shift); }
-};
-template <class T, class W, class C>
-struct GroupInputGrad {
-  static constexpr int reads = 2;
-  C mean = 0, scale = 0, along = 0, plain = 0;
-  RUSH_FN GroupInputGrad() {}
-  RUSH_FN GroupInputGrad(const SampleArgs& a, i64 c) {
-    const i64 row = a.row_of(c);
-    const PairSum<C> means = typed<PairSum<C>>(a.means)[row];
-    const C rstd = typed<C>(a.rstd)[row];
-    mean = typed<C>(a.mean)[row];
-    scale = rstd * parameter<C, W>(a.weight, c, C(1));
-    along = rstd * rstd * means.along;
-    plain = rstd * means.plain;
-  }
-  RUSH_FN T operator()(T x, T g) const {
-    return convert<T>(scale * convert<C>(g) - along * (convert<C>(x) - mean) - plain);
-  }
-};
 
 template <class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads) group_map_last(GroupNormArgs args) {

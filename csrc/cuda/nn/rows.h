@@ -13,6 +13,11 @@ inline DType compute_dtype(DType t) {
 }
 inline const void* data_or_null(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
 
+// The type of a norm's weight and bias.
+inline DType parameter_type(const Tensor& x, const Tensor& a, const Tensor& b) {
+  return a.defined() ? a.dtype() : b.defined() ? b.dtype() : x.dtype();
+}
+
 // Elements of 16 bytes.
 inline int64_t pack_of(DType t) { return 16 / element_size(t); }
 inline bool aligned(std::initializer_list<const void*> places, int64_t bytes = 16) {

@@ -1,6 +1,7 @@
 // A step over rows with pointwise steps before and after it, by one kernel.
 #include "cuda/pointwise/fused_rows.h"
 
+#include "cuda/nn/group_choice.h"
 #include "cuda/runtime/compile_thread.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
@@ -27,7 +28,9 @@ std::optional<FusedRowsLaunch> FusedRowsLaunch::of(const FusedWork& work, int64_
   for (const FusedStep& s : work.steps)
     if (s.row) l.step_ = &s;
   const Tensor& out = work.outputs[0].out;
-  if (!is_contiguous(out.sizes(), out.strides())) return {};
+  // Rows of the program's, or points with their channels.
+  const bool along = is_contiguous(out.sizes(), out.strides());
+  if (l.has_groups() ? along || out.dim() != 4 || out.strides()[1] != 1 : !along) return {};
   l.args_.n = out.numel();
   for (size_t o = 0; o < work.outputs.size(); ++o) l.args_.out[o] = work.outputs[o].out.data();
   for (size_t i = 0; i < work.inputs.size(); ++i)
@@ -36,7 +39,7 @@ std::optional<FusedRowsLaunch> FusedRowsLaunch::of(const FusedWork& work, int64_
     const size_t value = l.step_->operands[size_t(i)];
     if (value < work.inputs.size() && l.form_.lies[value] != InputLies::Flat) return {};
   }
-  if (!l.choose(processors)) return {};
+  if (l.has_groups() ? !l.choose_groups(processors) : !l.choose(processors)) return {};
   return l;
 }
 
@@ -50,6 +53,12 @@ bool FusedRowsLaunch::look_at(size_t input) {
     return true;
   }
   args_.in[input] = x.data();
+  if (has_groups()) {
+    const Tensor& out = work_.outputs[0].out;
+    const bool flat = x.sizes() == out.sizes() && x.strides() == out.strides();
+    form_.lies[input] = flat ? InputLies::Flat : InputLies::Single;
+    return flat || x.numel() == 1;
+  }
   int64_t last = 1;  // elements of the last dims of the outputs that make up a row
   size_t row_dims = 0;
   while (last < width && row_dims < work_.sizes.size())
@@ -143,6 +152,27 @@ bool FusedRowsLaunch::choose(int64_t processors) {
   norm_.rows = rows;
   norm_.width = row.width;
   norm_.eps = row.eps;
+  return true;
+}
+
+// Blocks share an image as they do in group_norm.cu; no sums are taken, so packs may be narrower.
+bool FusedRowsLaunch::choose_groups(int64_t processors) {
+  const DType type = step_->compute;
+  const Tensor& x = work_.outputs[0].out;  // it lies as the operands do
+  groups_ = group_args(row(), x);
+  int64_t width = widest_pack(type, groups_.channels, {});
+  const auto narrow = [&](const void* place, int64_t bytes) {
+    while (!aligned({place}, width * bytes)) width /= 2;
+  };
+  for (size_t i = 0; i < work_.inputs.size(); ++i)
+    if (form_.lies[i] == InputLies::Flat) narrow(args_.in[i], work_.inputs[i].element_size());
+  for (const FusedOutput& o : work_.outputs) narrow(o.out.data(), o.out.element_size());
+  form_.width = int(width);
+  grid_ = cut_into_parts(groups_, width, kMapParts, processors);
+  const char* kind = row().fn == RowOp::Groups ? "GroupNormalize" : "GroupInputGrad";
+  const char *t = kernel_type(type), *w = kernel_type(group_parameters(row(), type));
+  kernel_ = concat("rush::fused_group_map<rush::Work, rush::", kind, "<", t, ", ", w, ", ",
+                   compute_name(type), ">, ", t, ", ", width, ">");
   return true;
 }
 

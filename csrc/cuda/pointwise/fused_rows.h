@@ -22,8 +22,11 @@ class RUSH_API FusedRowsLaunch {
   GeneratedSource source() const { return fused_rows_source(work_, form_, kernel_); }
 
   const FusedArgs& args() const { return args_; }
-  // Of RowNormArgs or SoftmaxArgs, whichever the kernel takes.
-  void* row_args() { return is_softmax_ ? static_cast<void*>(&softmax_) : &norm_; }
+  // Of RowNormArgs, SoftmaxArgs or GroupNormArgs, whichever the kernel takes.
+  void* row_args() {
+    if (has_groups()) return &groups_;
+    return is_softmax_ ? static_cast<void*>(&softmax_) : &norm_;
+  }
   Grid grid() const { return grid_; }
   // For the backward pass of norms: the sums of its blocks, which are to be joined.
   int64_t blocks() const { return blocks_; }
@@ -36,6 +39,10 @@ class RUSH_API FusedRowsLaunch {
   bool look_at(size_t input);
   bool packs() const;
   bool choose(int64_t processors);
+  bool choose_groups(int64_t processors);
+  bool has_groups() const {
+    return row().fn == RowOp::Groups || row().fn == RowOp::GroupsBackward;
+  }
 
   const FusedWork& work_;
   const FusedStep* step_ = nullptr;
@@ -43,6 +50,7 @@ class RUSH_API FusedRowsLaunch {
   FusedArgs args_{};
   RowNormArgs norm_{};
   SoftmaxArgs softmax_{};
+  GroupNormArgs groups_{};
   bool is_softmax_ = false;
   std::string kernel_;
   Grid grid_{};

@@ -4,9 +4,13 @@
 // nobody wants are undefined tensors. Moments of half types are float32.
 #pragma once
 
+#include <span>
+
 #include "device/table.h"
 
 namespace rush {
+
+struct RowStep;  // device/fused.h
 
 // What moves towards the moments of each batch: running = (1 - momentum) * running + momentum *
 // new, of the variance the unbiased one. Any may be undefined. `batches` is an int64 that counts.
@@ -37,6 +41,11 @@ struct NormLoops {
   void (*group_norm_backward)(const Tensor& g, const Tensor& x, const Tensor& weight,
                               const Tensor& mean, const Tensor& rstd, int64_t groups,
                               const Tensor& gx, const Tensor& gw, const Tensor& gb) = nullptr;
+
+  // RowOp::Groups or GroupsBackward of its operands, into `out`: the last pass of these two by
+  // itself. Where that is null, group norm does not wait for others.
+  void (*scale_groups)(const RowStep& row, std::span<const Tensor> operands,
+                       const Tensor& out) = nullptr;
 
   // x, contiguous, as rows of `width`; mean (not written or read unless centred) and rstd have one
   // element per row.

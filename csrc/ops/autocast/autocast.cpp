@@ -19,6 +19,13 @@ struct CachedCast {
   Tensor weight, cast;
   uint32_t version;
   bool recorded;
+  bool noted = false;  // among CastWeights::now
+};
+
+// See Note [Weights cast ahead].
+struct CastWeights {
+  std::vector<Tensor> last, now;
+  bool on = false, ahead = false;  // were those of the last call cast in this region?
 };
 
 struct State {
@@ -27,6 +34,7 @@ struct State {
   bool cache_enabled = true;
   int nesting = 0;
   std::unordered_map<const TensorImpl*, CachedCast> cache;
+  CastWeights weights;
 
   State() {
     for (int i = 0; i < kDeviceTypeCount; ++i)
@@ -50,14 +58,30 @@ bool is_cacheable(const Tensor& t, DType to) {
          !t.impl()->base && requires_grad(t) && is_leaf(t);
 }
 
-Tensor cast_to(const Tensor& t, DType to) {
-  if (!is_cacheable(t, to)) return rush::cast(t, to);
+CachedCast& cast_weight(const Tensor& t, DType to) {
   CachedCast& c = state().cache[t.impl()];
   // A cast made without a graph would cut the weight off from it; an old one has old values.
   const bool fits = c.cast.defined() && c.cast.dtype() == to && c.version == t.version() &&
                     c.recorded == grad_enabled();
-  if (!fits) c = {t, rush::cast(t, to), t.version(), grad_enabled()};
-  return c.cast;
+  if (!fits) c = {t, rush::cast(t, to), t.version(), grad_enabled(), c.noted};
+  return c;
+}
+
+Tensor cast_to(const Tensor& t, DType to) {
+  if (!is_cacheable(t, to)) return rush::cast(t, to);
+  CachedCast& own = cast_weight(t, to);
+  CastWeights& weights = state().weights;
+  if (weights.on && t_modes & kDefer && device_traits(t).asynchronous) [[unlikely]] {
+    if (!own.noted) weights.now.push_back(t);
+    own.noted = true;
+    for (const Tensor& other : weights.ahead ? std::vector<Tensor>() : weights.last) {
+      // One that only this list holds is gone from the program.
+      if (other.impl()->use_count() > 1 && other.device() == t.device() && is_cacheable(other, to))
+        cast_weight(other, to);
+    }
+    weights.ahead = true;
+  }
+  return own.cast;
 }
 
 // Arguments that had to change, for the time of a call: the caller gets its own back.
@@ -141,6 +165,27 @@ void clear_autocast_cache() {
   // The tensors die after the map is empty: their deaths may come back here.
   const auto doomed = std::move(state().cache);
   state().cache = {};
+  state().weights.ahead = false;
+}
+
+bool begin_cast_weights(std::vector<Tensor> of_last_call) {
+  CastWeights& weights = state().weights;
+  if (weights.on) return false;
+  weights.last = std::move(of_last_call);
+  weights.on = true;
+  weights.ahead = false;
+  return true;
+}
+std::vector<Tensor> end_cast_weights() {
+  CastWeights& weights = state().weights;
+  weights.on = false;
+  const auto doomed = std::move(weights.last);
+  weights.last = {};
+  for (const Tensor& t : weights.now) {  // the region may go on
+    const auto found = state().cache.find(t.impl());
+    if (found != state().cache.end()) found->second.noted = false;
+  }
+  return std::exchange(weights.now, {});
 }
 int autocast_nesting(int change) { return state().nesting += change; }
 

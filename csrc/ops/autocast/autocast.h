@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "core/device.h"
 #include "core/dtype.h"
@@ -27,6 +28,17 @@ RUSH_API bool autocast_cache_enabled();
 RUSH_API void set_autocast_cache_enabled(bool on);
 RUSH_API void clear_autocast_cache();
 RUSH_API int autocast_nesting(int change);  // the depth after the change
+
+// Note [Weights cast ahead]
+// In a compiled function casts wait, and one launch serves many (Note [Casts that wait longer] in
+// device/deferred_queue.h). So the first weight that a call casts brings those along that the call
+// before has cast: all of them at once, instead of some before each product. The function keeps the
+// weights from call to call; one that is not used this time is cast for nothing, once.
+//
+// begin: false where this thread is inside such a call already, whose end will tell all. end: the
+// weights that were cast since, in their order.
+RUSH_API bool begin_cast_weights(std::vector<Tensor> of_last_call);
+RUSH_API std::vector<Tensor> end_cast_weights();
 
 // Runs the op by its policy, with autocast off inside; false, and nothing done, when it has none.
 bool run_autocast(const OpEntry& entry, Value* args, Value* results);

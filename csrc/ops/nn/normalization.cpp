@@ -122,10 +122,10 @@ struct BatchNormBackward
 namespace {
 
 // The result of a norm over channels waits only where the device can scale channels later.
-void settle_scaled(const Tensor& out) {
+void settle_scaled(const Tensor& out, RowOp fn = RowOp::Scale) {
   if (!is_unborn(out)) return;
   const auto takes = fused_loops(out).takes_rows;
-  if (!takes || !takes({.fn = RowOp::Scale}, out.dtype())) out.storage();
+  if (!takes || !takes({.fn = fn}, out.dtype())) out.storage();
 }
 
 // Beside the result come mean and 1 / std, which backward reads and nobody differentiates.
@@ -229,7 +229,15 @@ struct BatchNormEval {
 // -----------------------------------------------------------------------------------
 
 struct GroupNormBackward
-    : ImageNormBackward<"native_group_norm_backward", int64_t, &NormLoops::group_norm_backward> {};
+    : ImageNormBackward<"native_group_norm_backward", int64_t, &NormLoops::group_norm_backward> {
+  static constexpr bool deferrable = true;
+  static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                  const Tensor& rstd, int64_t groups, const Tensor& gx, const Tensor& gw,
+                  const Tensor& gb) {
+    if (!norm_loops(x).scale_groups) gx.storage();
+    ImageNormBackward::run(g, x, weight, mean, rstd, groups, gx, gw, gb);
+  }
+};
 
 struct GroupNorm_ : KeepsStatistics {
   static constexpr const char* name = "native_group_norm";
@@ -243,7 +251,7 @@ struct GroupNorm_ : KeepsStatistics {
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups,
                   double eps, const Tensor& out, const Tensor& mean, const Tensor& rstd) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(rstd, 0);
-    settle_scaled(out);
+    settle_scaled(out, norm_loops(x).scale_groups ? RowOp::Groups : RowOp::Scale);
     norm_loops(x).group_norm(as_image(x), flat(weight), flat(bias), groups, eps, out, mean, rstd);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | result(1) | result(2),

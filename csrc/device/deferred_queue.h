@@ -1,0 +1,108 @@
+// deferred_queue.h: the queue of a thread, for deferred.cpp (what is taken, other threads) and
+// deferred_run.cpp (what runs).
+#pragma once
+
+#include "core/layout.h"
+#include "core/mutex.h"
+#include "device/deferred.h"
+#include "device/deferred_plan.h"
+
+namespace rush::deferred {
+
+class Queue;
+
+// All queues, for threads that meet a pending result of another one.
+struct Queues {
+  Mutex mutex{LockRank::PendingResults};
+  std::vector<Queue*> all;
+};
+Queues& queues();
+
+// A form's recipe in the queue of its thread, counted from 1; 0: it has none. Forms are never cut off
+// a graph, so that field of theirs is free. (`offset` is not: other threads install storage.)
+inline uint32_t recipe_of(const TensorImpl* form) { return form->cut_at.code; }
+inline void set_recipe(TensorImpl* form, size_t number) { form->cut_at.code = uint32_t(number); }
+
+// Note [Casts that wait longer]
+// A step that only converts the elements of a dense tensor shares no pass with others, but one
+// launch serves many of them (device/lists.h). So they leave the queue for a list of their own, at
+// the next flush: the gradients of weights that were cast, and the weights.
+// - Those that make elements wider wait until somebody asks for one of them, or all that waits has
+//   to run: until then the narrow ones are kept, which take less memory than the wide ones would.
+// - The others run with that flush.
+
+class Queue {
+ public:
+  Queue() {
+    std::lock_guard lock(queues().mutex);
+    queues().all.push_back(this);
+  }
+  ~Queue() {
+    std::lock_guard lock(queues().mutex);
+    std::erase(queues().all, this);
+  }
+
+  bool queue_step(FusedStep::Kind kind, unsigned fn, std::span<const Tensor* const> operands,
+                  const Tensor& out, ParamSpan params, DType compute);
+  bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
+  // All that waits; or, where a result is asked for, all but casts that can wait longer.
+  void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
+  // A signal handler may run ops while the queue is: they see pending results as other threads do.
+  bool is_running() const { return running_; }
+  uint32_t references_to(const TensorImpl* form) const {
+    uint32_t n = 0;
+    for (const std::vector<Recipe>* recipes : {&waiting_, &casts_}) {
+      for (const Recipe& r : *recipes) {
+        n += r.gives(form);
+        for (const Tensor& operand : r.operands) n += operand.impl() == form;
+      }
+    }
+    return n;
+  }
+  bool owns(const TensorImpl* form) const { return waits(form) || is_cast_apart(form); }
+  // For another thread, under the mutex of all queues: the recipes of `form` and of all that it is
+  // computed from, the inputs first. False: it is not in this queue.
+  bool copy_recipes(const TensorImpl* form, std::vector<Recipe>& to) const;
+
+  Settings settings;
+  Counters counters;
+  Report* report = nullptr;
+
+ private:
+  void add(Recipe r, std::span<const Tensor* const> operands);
+  void number(size_t recipe) const;
+  void run(const Group& group, const Plan& plan, Report::Flush* told);
+  bool run_fused(const Group& group, const Plan& plan);
+  void run_one_by_one(const Group& group, const Plan& plan);
+  void run_waiting(Report::Flush* told);
+  void set_casts_apart(const TensorImpl* asked);
+  void run_casts(bool wider, Report::Flush* told);
+  void run_list(std::span<const Recipe* const> casts, Report::Flush* told);
+  const Tensor& known_number(const Tensor& number) const;
+  bool waits(const TensorImpl* form) const {
+    const size_t number = recipe_of(form);
+    return number > 0 && number <= waiting_.size() && waiting_[number - 1].gives(form);
+  }
+  // Is it among the casts that wait longer? They are counted behind the others.
+  bool is_cast_apart(const TensorImpl* form) const {
+    const size_t number = recipe_of(form);
+    return number > kMostWaiting && number <= kMostWaiting + casts_.size() &&
+           casts_[number - kMostWaiting - 1].gives(form);
+  }
+  // Of the step whose result t is. Those beside a result do not count: nobody reads them late.
+  int number_of(const Tensor& t) const {
+    if (t.impl()->storage.load() || !waits(t.impl())) return -1;
+    const int number = int(recipe_of(t.impl())) - 1;
+    return waiting_[size_t(number)].out.is_same(t) ? number : -1;
+  }
+
+  // Both are changed under the mutex of all queues.
+  std::vector<Recipe> waiting_;
+  std::vector<Recipe> casts_;  // see Note [Casts that wait longer]
+  bool running_ = false;
+};
+
+// Of this thread.
+Queue& queue();
+
+}  // namespace rush::deferred

@@ -1,0 +1,309 @@
+// What runs of a queue: see Note [What runs of a queue] and Note [Casts that wait longer].
+#include <algorithm>
+#include <exception>
+#include <unordered_map>
+
+#include "core/modes.h"
+#include "device/deferred_queue.h"
+#include "device/lists.h"
+#include "device/pass_listener.h"
+#include "device/runtime.h"
+
+namespace rush::deferred {
+
+namespace {
+
+void give_memory(const Tensor& form) {
+  give_storage(form.impl());
+  form.impl()->storage->hide();  // see Note [Watched storages]
+}
+
+void give_memory_beside(const Recipe& r) {
+  if (!r.row) return;
+  for (const Tensor& t : r.row->beside)
+    if (t.defined()) give_memory(t);
+}
+
+// Tells who observes this thread of one pass.
+class SeenPass {
+ public:
+  explicit SeenPass(std::span<const Recipe* const> steps) {
+    listener_ = t_modes & kObserve ? g_pass_listener.load(std::memory_order_acquire) : nullptr;
+    if (!listener_) return;
+    std::string name = steps.size() > 1 ? "fused(" : "deferred(";
+    for (const Recipe* r : steps) {
+      if (name.back() != '(') name += ", ";
+      name += name_of(*r);
+    }
+    number_ = listener_->begin(name + ")");
+  }
+  SeenPass(const SeenPass&) = delete;
+  SeenPass& operator=(const SeenPass&) = delete;
+  ~SeenPass() {
+    if (listener_) listener_->end(number_, std::uncaught_exceptions() > before_);
+  }
+
+ private:
+  const PassListener* listener_;
+  uint64_t number_ = 0;
+  const int before_ = std::uncaught_exceptions();
+};
+
+// Is it a conversion that one launch can do together with others? See Note [Casts that wait longer].
+bool is_cast_of_memory(const Recipe& r) {
+  if (r.kind != FusedStep::Kind::Convert) return false;
+  const Tensor& from = r.operands[0];
+  return is_floating(from.dtype()) && is_floating(r.out.dtype()) && from.dtype() != r.out.dtype() &&
+         from.device() == r.out.device() && device_traits(r.out.device()).asynchronous &&
+         list_loops(r.out).copy && from.impl()->storage.load() && lie_alike(from, r.out) &&
+         is_dense(r.out.sizes(), r.out.strides());
+}
+
+bool is_wider(const Recipe& cast) {
+  return cast.out.element_size() > cast.operands[0].element_size();
+}
+
+}  // namespace
+
+// ---- running ----
+
+bool Queue::run_fused(const Group& group, const Plan& plan) {
+  const Tensor& first = waiting_[group.steps[0]].out;
+  const auto run = fused_loops(first).run;
+  if (!run) return false;
+  // Inputs as the group has them, then the steps.
+  const size_t inputs_count = group.inputs.size(), own = size_t(plan.group[group.steps[0]]);
+  std::vector<Tensor> inputs(inputs_count);
+  std::vector<FusedStep> steps(group.steps.size());
+  std::vector<FusedOutput> outputs;
+  const Recipe* row = nullptr;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const uint16_t s = group.steps[k];
+    const Recipe& r = waiting_[s];
+    FusedStep& step = steps[k];
+    step.kind = r.kind;
+    step.fn = r.fn;
+    step.compute = r.compute;
+    step.result = r.out.dtype();
+    step.params_count = r.params_count;
+    step.params = r.params;
+    step.row = r.row.get();
+    for (int i = 0; i < r.operand_count(); ++i) {
+      const Tensor& t = r.operands[size_t(i)];
+      const int maker = plan.maker(s, i);
+      if (maker >= 0 && size_t(plan.group[size_t(maker)]) == own) {
+        step.operands[size_t(i)] = uint16_t(inputs_count + plan.place[size_t(maker)]);
+        continue;
+      }
+      const auto at = size_t(std::ranges::find(group.inputs, t.impl()) - group.inputs.begin());
+      inputs[at] = t;
+      step.operands[size_t(i)] = uint16_t(at);
+    }
+    if (plan.kept[s]) outputs.push_back({uint16_t(k), r.out});
+    row = r.row ? &r : row;
+  }
+  if (outputs.empty() &&
+      row) {  // only what is beside it is wanted: somebody has to say how it lies
+    const auto at = std::ranges::find_if(steps, [](const FusedStep& step) { return step.row; });
+    outputs.push_back({uint16_t(at - steps.begin()), row->out});
+  }
+  if (inputs.size() > kFusedInputs || outputs.size() > kFusedOutputs) return false;
+  for (const FusedOutput& o : outputs) give_memory(o.out);
+  if (row) give_memory_beside(*row);
+  return run({first.sizes(), inputs, steps, outputs, settings.wait_for_code});
+}
+
+void Queue::run_one_by_one(const Group& group, const Plan& plan) {
+  // Values that are not kept live until their last reader within the group has run.
+  std::unordered_map<const TensorImpl*, Tensor> passing;
+  std::unordered_map<const TensorImpl*, uint16_t> last_reader;
+  for (const uint16_t s : group.steps) {
+    for (int i = 0; i < waiting_[s].operand_count(); ++i)
+      last_reader[waiting_[s].operands[size_t(i)].impl()] = s;
+  }
+  for (const uint16_t s : group.steps) {
+    const Recipe& r = waiting_[s];
+    std::array<Tensor, 3> operands;
+    for (int i = 0; i < r.operand_count(); ++i) {
+      const Tensor& t = r.operands[size_t(i)];
+      const auto found = passing.find(t.impl());
+      operands[size_t(i)] = found == passing.end() ? t : found->second;
+    }
+    Tensor out = r.out;
+    if (plan.kept[s])
+      give_memory(out);
+    else
+      out = make_tensor(out.sizes(), out.strides(), out.dtype(), out.device());
+    give_memory_beside(r);
+    run_alone(r, {operands.data(), size_t(r.operand_count())}, out,
+              r.row ? std::span<const Tensor>(r.row->beside) : std::span<const Tensor>());
+    if (!plan.kept[s]) passing[r.out.impl()] = out;
+    for (int i = 0; i < r.operand_count(); ++i) {
+      const TensorImpl* t = r.operands[size_t(i)].impl();
+      if (last_reader[t] == s) passing.erase(t);
+    }
+  }
+}
+
+void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
+  std::vector<const Recipe*> steps;
+  for (const uint16_t s : group.steps) steps.push_back(&waiting_[s]);
+  const SeenPass seen(steps);
+  const bool several = group.steps.size() > 1;
+  const bool fused = several && run_fused(group, plan);
+  if (!fused) run_one_by_one(group, plan);
+  counters.passes += fused;
+  (fused ? counters.fused : counters.unfused) += int64_t(group.steps.size());
+  if (!told) return;
+  Report::Group& shown = told->groups.emplace_back();
+  shown.sizes = waiting_[group.steps[0]].out.sizes();
+  shown.inputs = group.inputs.size();
+  shown.fused = fused;
+  for (const uint16_t s : group.steps)
+    shown.steps.push_back({name_of(waiting_[s]), waiting_[s].source, bool(plan.kept[s])});
+}
+
+// Takes them out of the queue; not those that would share a pass with others, or that nobody holds.
+void Queue::set_casts_apart(const TensorImpl* asked) {
+  const auto is_apart = [&](size_t s) {
+    const Recipe& cast = waiting_[s];
+    if (!is_cast_of_memory(cast) || cast.out.impl()->use_count() == 1) return false;
+    if (cast.out.impl() == asked && is_wider(cast)) return false;  // the others wait on
+    return std::ranges::none_of(waiting_, [&](const Recipe& r) {
+      if (r.out.sizes() == cast.out.sizes() && !is_cast_of_memory(r)) return true;
+      return std::ranges::any_of(r.operands, [&](const Tensor& t) { return t.is_same(cast.out); });
+    });
+  };
+  std::vector<uint8_t> apart(waiting_.size());
+  for (size_t s = 0; s < waiting_.size(); ++s) apart[s] = is_apart(s);
+  if (std::ranges::count(apart, 1) == 0) return;
+  std::vector<Recipe> left;
+  std::lock_guard lock(queues().mutex);
+  for (size_t s = 0; s < waiting_.size(); ++s) {
+    if (!apart[s]) {
+      left.push_back(std::move(waiting_[s]));
+      continue;
+    }
+    casts_.push_back(std::move(waiting_[s]));
+    set_recipe(casts_.back().out.impl(), kMostWaiting + casts_.size());
+  }
+  waiting_.swap(left);
+  for (size_t s = 0; s < waiting_.size(); ++s) number(s + 1);
+}
+
+// Casts from one type to one other.
+void Queue::run_list(std::span<const Recipe* const> casts, Report::Flush* told) {
+  const SeenPass seen(casts);
+  std::vector<Tensor> from, to;
+  for (const Recipe* r : casts) {
+    from.push_back(r->operands[0]);
+    to.push_back(make_tensor(r->out.sizes(), r->out.strides(), r->out.dtype(), r->out.device()));
+  }
+  const bool several = casts.size() > 1;
+  if (several)
+    list_loops(to[0]).copy(from, to);
+  else
+    run_alone(*casts[0], from, to[0], {});
+  for (size_t i = 0; i < casts.size(); ++i) {
+    to[i].storage()->hide();  // see Note [Watched storages]
+    casts[i]->out.impl()->storage.install(Ref<Storage>(to[i].storage()));
+  }
+  counters.passes += several;
+  (several ? counters.fused : counters.unfused) += int64_t(casts.size());
+  if (!told) return;
+  Report::Group& shown = told->groups.emplace_back();
+  if (!several) shown.sizes = to[0].sizes();
+  shown.inputs = casts.size();
+  shown.fused = several;
+  for (const Recipe* r : casts) shown.steps.push_back({name_of(*r), r->source, true});
+}
+
+// All casts that wait longer, or only those that do not make elements wider.
+void Queue::run_casts(bool wider, Report::Flush* told) {
+  std::vector<const Recipe*> wanted;
+  for (const Recipe& r : casts_)
+    if (wider || !is_wider(r)) wanted.push_back(&r);
+  if (wanted.empty()) return;
+  const auto types = [](const Recipe* r) {
+    return std::pair(r->operands[0].dtype(), r->out.dtype());
+  };
+  std::ranges::stable_sort(wanted, {}, types);
+  struct Left {  // also where memory is missing
+    Queue& q;
+    ~Left() {
+      q.running_ = false;
+      std::vector<Recipe> gone, left;  // freed without the lock
+      std::lock_guard lock(queues().mutex);
+      for (Recipe& r : q.casts_)
+        (r.out.impl()->storage.load() ? gone : left).push_back(std::move(r));
+      q.casts_.swap(left);
+      for (size_t s = 0; s < q.casts_.size(); ++s)
+        set_recipe(q.casts_[s].out.impl(), kMostWaiting + s + 1);
+    }
+  } const left{*this};
+  running_ = true;
+  for (auto rest = std::span(std::as_const(wanted)); !rest.empty();) {
+    const auto end = std::ranges::find_if(rest, [&](const Recipe* r) { return types(r) != types(rest[0]); });
+    const auto count = size_t(end - rest.begin());
+    run_list(rest.first(count), told);
+    rest = rest.subspan(count);
+  }
+}
+
+void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
+  if (running_ || (waiting_.empty() && casts_.empty())) return;
+  ++counters.flushes;
+  Report::Flush* told = nullptr;
+  if (report) {
+    told = &report->flushes.emplace_back();
+    told->why = by ? std::string(by) + why : why;
+    told->source = source_here();
+  }
+  set_casts_apart(asked);
+  run_waiting(told);
+  run_casts(!asked || is_cast_apart(asked) || casts_.size() >= kMostWaiting, told);
+}
+
+void Queue::run_waiting(Report::Flush* told) {
+  if (waiting_.empty()) return;
+  Plan plan;
+  plan.made_by.assign(3 * waiting_.size(), -1);
+  for (size_t s = 0; s < waiting_.size(); ++s) {
+    for (int i = 0; i < waiting_[s].operand_count(); ++i)
+      plan.made_by[3 * s + size_t(i)] = int16_t(number_of(waiting_[s].operands[size_t(i)]));
+  }
+  make_groups(waiting_, plan);
+  // What fails (no memory, Ctrl-C) leaves the rest waiting, and it is tried again when asked for.
+  struct Remaining {
+    Queue& q;
+    Plan& plan;
+    std::vector<uint8_t> done;
+    ~Remaining() {
+      q.running_ = false;
+      std::vector<Recipe> gone, left;  // freed without the lock
+      std::lock_guard lock(queues().mutex);
+      if (std::ranges::count(done, 0) == 0) {
+        q.waiting_.swap(gone);
+        return;
+      }
+      for (size_t s = 0; s < q.waiting_.size(); ++s) {
+        const bool computed = plan.group[s] < 0 || done[size_t(plan.group[s])];
+        (computed ? gone : left).push_back(std::move(q.waiting_[s]));
+      }
+      q.waiting_.swap(left);
+      for (size_t s = 0; s < q.waiting_.size(); ++s) q.number(s + 1);
+    }
+  } remaining{*this, plan, std::vector<uint8_t>(plan.groups.size(), 0)};
+  running_ = true;
+  for (size_t s = 0; s < waiting_.size(); ++s) {
+    if (plan.group[s] >= 0) continue;
+    ++counters.dropped;
+    if (told) told->dropped.push_back({name_of(waiting_[s]), waiting_[s].source, false});
+  }
+  for (const uint8_t g : plan.order) {
+    run(plan.groups[g], plan, told);
+    remaining.done[g] = 1;
+  }
+}
+
+}  // namespace rush::deferred

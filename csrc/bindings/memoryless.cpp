@@ -64,7 +64,8 @@ PyObject* bump(PyObject*, PyObject* o) {
 
 Tensor add(const Tensor& a, const Tensor& b, bool in_place) {
   return call_python([&] {
-    const Handle x = Handle::steal(wrap(a)), y = Handle::steal(wrap(b));
+    Handle x = Handle::steal(wrap(a)), y = Handle::steal(wrap(b));
+    if (is_memoryless(a) && !is_memoryless(b)) std::swap(x, y);  // the dense one takes the sparse one
     const Handle sum = Handle::steal(in_place ? PyObject_CallMethod(x.get(), "add_", "O", y.get())
                                               : PyNumber_Add(x.get(), y.get()));
     check(is_tensor(sum.get()), ErrorKind::Type, "backward", "the sum of two gradients is no tensor");

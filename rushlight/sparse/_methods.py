@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.sparse import _convert
 from rushlight.sparse._convert import sparse_mask as sparse_mask
@@ -155,5 +154,3 @@ def resize_as_sparse_(self: Tensor, other: Tensor) -> SparseTensor:
     x = _coo("resize_as_sparse_", self)
     return _convert.resize(x, other.shape, other.sparse_dim(), other.dense_dim())
 
-
-_ = _C

@@ -17,7 +17,6 @@ from rushlight.sparse._convert import (
     bounds_of,
     coalesce,
     groups_of,
-    keys_of,
     numbers,
     to_coo,
     to_sparse,
@@ -115,7 +114,7 @@ def _multiply(values, dense, rows):
 def _sample(left, right, rows):
     """The product of left [r, k] and right [c, k] transposed, at the places of a matrix only."""
     if left.dtype in _BAGS and rows.col.shape[0] and left.shape[1]:
-        found = _C._embedding_bag_weights_backward(left, right, rows.col, rows.crow, -1)
+        found = _C._sampled_product(left, right, rows.col, rows.crow)
     else:
         found = (left.index_select(0, rows.rows) * right.index_select(0, rows.col)).sum(1)
         found = found.to(left.dtype)
@@ -345,14 +344,6 @@ def spsolve(input: Any, other: Tensor, *, left: bool = True) -> Tensor:
         raise NotImplementedError("spsolve: only left=True is there")
     if other.dim() != 1:
         raise RuntimeError(f"spsolve: other must be a vector, got sizes {list(other.shape)}")
-    return _C.linalg_solve(input.to_dense(), other) if hasattr(_C, "linalg_solve") else _solve(
-        input.to_dense(), other)  # fmt: skip
-
-
-def _solve(matrix, vector):
     from rushlight import linalg
 
-    return linalg.solve(matrix, vector)
-
-
-_ = keys_of
+    return linalg.solve(input.to_dense(), other)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import _C
-from rushlight._C import Tensor
 from rushlight.sparse import _products, _reduce, _shapes
 from rushlight.sparse._arithmetic import (
     add,
@@ -162,15 +161,15 @@ def is_shared(x):
 
 
 @rule
-def type(x, dtype=None, non_blocking=False):
-    if not isinstance(x, SparseTensor):
-        return x.type(dtype)
-    if dtype is not None:
-        return _moved(x, x._vals.type(dtype))
-    package, _, rest = x._vals.type().partition(".")
-    place, _, name = rest.rpartition(".")
-    space = "sparse" if x._layout is COO else NAMES[x._layout]
-    return ".".join(p for p in (package, place, space, name) if p)
+def linear(x, weight, bias=None):
+    found = _products.mm(weight, x.reshape(-1, x.shape[-1]).t(), "linear").t()
+    found = found.reshape(*x.shape[:-1], weight.shape[0])
+    return found if bias is None else found + bias
+
+
+@rule
+def floor_divide(x, other):
+    return div(x, other, rounding_mode="floor")
 
 
 @rule
@@ -199,10 +198,6 @@ def detach(x):
 def detach_(x):
     x._vals = x._vals.detach()
     return x
-
-
-_rules["alias"] = _rules["view_as_real"] = None  # type: ignore[assignment]
-del _rules["alias"], _rules["view_as_real"]
 
 
 def _empty_like(name):
@@ -336,6 +331,3 @@ def _unknown(func, name, args, kwargs):
         f"{name.strip('_') or func}: not there for {shown}; to_dense() gives a tensor that it takes"
     )
 
-
-__all__ = ["dispatch"]
-_ = Tensor

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.sparse._convert import coalesce, numbers, to_coo, to_sparse
+from rushlight.sparse._convert import numbers, to_coo, to_sparse
 from rushlight.sparse._tensor import (
     BSC,
     BSR,
@@ -302,10 +302,5 @@ def _padded(values, dim, left, right):
 def stack(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
     """Sparse tensors of one size along a new dim."""
     at = wrapped("stack", dim, tensors[0].dim() + 1)
-    if at > tensors[0].sparse_dim():
-        at_dense = True
-        del at_dense
     return cat([unsqueeze(x, at) for x in tensors], at)
 
-
-_ = coalesce

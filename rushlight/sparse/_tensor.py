@@ -95,6 +95,16 @@ class SparseTensor(Tensor):
         """The imaginary parts."""
         return with_values(self, self._vals.imag)
 
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:  # type: ignore[override]
+        """The legacy name of the tensor's type, or the tensor converted to a dtype."""
+        if dtype is not None:
+            values = self._vals.type(dtype)
+            return self if values is self._vals else with_values(self, values)
+        package, _, rest = self._vals.type().partition(".")
+        place, _, name = rest.rpartition(".")
+        space = "sparse" if self._layout is COO else NAMES[self._layout]
+        return ".".join(p for p in (package, place, space, name) if p)
+
     def stride(self, dim: Any = None) -> Any:  # type: ignore[override]
         """Zeros: the elements of a sparse_coo tensor do not lie in steps; others have none."""
         if self._layout is not COO:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight import _C, _tensor_str
+from rushlight import _C
 from rushlight._tensor import legacy_types
 from rushlight.sparse._tensor import COO, NAMES, ROW_LAYOUTS, SparseTensor
 
-_USUAL = (_C.int64, _C.bool)
 
 
 def _part(name, tensor):
@@ -19,8 +18,9 @@ def _part(name, tensor):
     if plain.numel() == 0:
         text = f"tensor([], size={tuple(plain.shape)})"
     else:
-        for suffix in (f", dtype={plain.dtype}", f",\n       dtype={plain.dtype}"):
-            text = text.removesuffix(suffix + ")") + ("" if not text.endswith(suffix + ")") else ")")
+        for suffix in (f", dtype={plain.dtype})", f",\n       dtype={plain.dtype})"):
+            if text.endswith(suffix):
+                text = text.removesuffix(suffix) + ")"
     return f"{name}=" + text.replace("\n", "\n" + " " * indent)
 
 
@@ -36,7 +36,8 @@ def text_of(x: SparseTensor) -> str:
     rest: list[Any] = [f"size={tuple(x.shape)}", f"nnz={x._nnz()}"]
     if x.device.type != "cpu":
         rest.insert(0, f"device='{x.device}'")
-    if x.dtype not in (*_USUAL, _C.get_default_dtype()):
+    usual = _C.get_default_dtype()
+    if x.dtype not in (_C.int64, _C.bool, usual, usual.to_complex()):
         rest.append(f"dtype={x.dtype}")
     rest.append(f"layout={legacy_types.printed_package}.{NAMES[x._layout]}")
     if x.grad_fn is not None:
@@ -52,6 +53,3 @@ def text_of(x: SparseTensor) -> str:
             head, tail = rest[:k], ", ".join(rest[k:])
     return f"tensor({body}, {', '.join(head)},\n       {tail})"
 
-
-__all__ = ["text_of"]
-_ = _tensor_str

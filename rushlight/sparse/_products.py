@@ -1,8 +1,8 @@
 """Products of sparse matrices.
 
-Rows of a dense matrix, weighted and summed row by row, are what a CSR matrix times a dense one is,
-and also what embedding_bag computes: one kernel serves both, on every device. Gradients of the dense
-matrix are such a product with the transposed one, whose indices are sorted once and kept.
+A sparse matrix times a dense one is a weighted sum of rows (csrc/ops/sparse). The gradient of the
+dense one is such a product with the transposed matrix, whose indices are sorted once and kept; that
+of the values is a product at their places only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rushlight.sparse._convert import (
 from rushlight.sparse._create import check_bounds
 from rushlight.sparse._tensor import BLOCK_LAYOUTS, COO, CSC, CSR, NAMES, SparseTensor, make
 
-_BAGS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)  # what the kernel of embedding_bag takes
+_KERNELS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
 
 
 class Rows:
@@ -105,15 +105,15 @@ def _weights(values, rows):
 def _multiply(values, dense, rows):
     """A matrix [r, c] with these values times a dense one [c, k]."""
     weights = _weights(values, rows)
-    if values.dtype in _BAGS and rows.col.shape[0] and dense.shape[1]:
-        return _C._embedding_bag(dense, rows.col, rows.crow, 0, weights, -1)[0]
+    if values.dtype in _KERNELS:
+        return _C._sparse_product(weights, dense, rows.col, rows.crow)
     parts = dense.index_select(0, rows.col) * weights[:, None]
     return add_up(parts, rows.rows, rows.shape[0])
 
 
 def _sample(left, right, rows):
     """The product of left [r, k] and right [c, k] transposed, at the places of a matrix only."""
-    if left.dtype in _BAGS and rows.col.shape[0] and left.shape[1]:
+    if left.dtype in _KERNELS:
         found = _C._sampled_product(left, right, rows.col, rows.crow)
     else:
         found = (left.index_select(0, rows.rows) * right.index_select(0, rows.col)).sum(1)

@@ -7,7 +7,6 @@ from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight._functions.layouts import _convert_indices_from_coo_to_csr as bounds_of
 from rushlight.sparse._create import block_size
 from rushlight.sparse._tensor import (
     BLOCK_LAYOUTS,
@@ -27,6 +26,14 @@ from rushlight.sparse._tensor import (
 def numbers(n: int, like: Tensor) -> Tensor:
     """0 to n - 1."""
     return _C.arange(n, dtype=_C.int64, device=like.device)
+
+
+def bounds_of(rows: Tensor, size: int) -> Tensor:
+    """Where each of `size` rows begins and ends in a sorted list of row numbers."""
+    if rows.is_cuda:  # to count would wait for the GPU
+        return _C.searchsorted(rows.contiguous(), numbers(size + 1, rows))
+    first = _C.zeros(1, dtype=_C.int64, device=rows.device)
+    return _C.cat((first, _C.bincount(rows, minlength=size).cumsum(0)))
 
 
 def groups_of(compressed: Tensor) -> Tensor:
@@ -179,7 +186,7 @@ def _compressed(name, layout, coo):
     coo = coalesce(coo)
     (rows, columns), values = coo._parts[0], coo._vals
     if layout is CSR:
-        parts = bounds_of(rows.contiguous(), coo.shape[0]), columns.contiguous()
+        parts = bounds_of(rows, coo.shape[0]), columns.contiguous()
         return make(CSR, parts, values, coo.shape)
     columns, order = columns.sort(stable=True)
     parts = bounds_of(columns, coo.shape[1]), rows.index_select(0, order)

@@ -53,7 +53,7 @@ class Rows:
                 mine = order
             else:
                 mine = self.order.index_select(0, order)
-            made = Rows(bounds_of(columns, self.shape[1]).long(), self.rows.index_select(0, order),
+            made = Rows(bounds_of(columns, self.shape[1]), self.rows.index_select(0, order),
                         mine, self.shape[::-1], self.versions)  # fmt: skip
             made._turned, self._turned = self, made
         return self._turned
@@ -70,7 +70,7 @@ def _rows_of_coo(indices, shape, ordered):
     if not ordered and indices.shape[1] > 1 and bool((rows[1:] < rows[:-1]).any()):
         rows, order = rows.sort(stable=True)
         columns = columns.index_select(0, order)
-    return Rows(bounds_of(rows.contiguous(), shape[0]), columns.contiguous(), order, tuple(shape))
+    return Rows(bounds_of(rows, shape[0]), columns.contiguous(), order, tuple(shape))
 
 
 def rows_of(x: SparseTensor) -> Rows:
@@ -86,7 +86,7 @@ def rows_of(x: SparseTensor) -> Rows:
         long, wide = x.shape if x._layout is CSR else x.shape[::-1]
         check_bounds("sparse product", ("compressed indices", "plain indices"), compressed, plain,
                      wide)  # fmt: skip
-        found = Rows(compressed.long(), plain, None, (long, wide))
+        found = Rows(compressed.long(), plain.long(), None, (long, wide))
         if x._layout is CSC:
             found = found.turned()
     else:

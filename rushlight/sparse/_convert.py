@@ -83,11 +83,9 @@ def coalesce(x: SparseTensor) -> SparseTensor:
     if x._sorted:
         return x
     indices, values = x._parts[0], x._vals
-    sizes = x.shape[: indices.shape[0]]
-    if indices.shape[1] < 2:
-        return make(COO, (indices,), values, x.shape, True)
-    keys = keys_of(indices, sizes)
-    if bool((keys[1:] > keys[:-1]).all()):
+    keys = keys_of(indices, x.shape[: indices.shape[0]])
+    if indices.shape[1] < 2 or bool((keys[1:] > keys[:-1]).all()):
+        values = values.view_as(values) if values.requires_grad else values  # no leaf any more
         return make(COO, (indices,), values, x.shape, True)
     keys, order = keys.sort(stable=True)
     fresh = _C.ones(keys.shape, dtype=_C.bool, device=keys.device)

@@ -64,7 +64,7 @@ bool collect(PyObject* state, const std::vector<PyObject*>& names, std::vector<T
 
 // _optimizer_step(rule, params, state, scalar_names, state_names, options): a step for all params
 // that have a gradient; or, when some of them lack a state, nothing but a list of these; or, when
-// some have a sparse gradient, nothing but a tuple of these.
+// some are sparse or have a sparse gradient, nothing but a tuple of these.
 PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&] {
     constexpr const char* names[] = {"rule",         "params",      "state",
@@ -91,8 +91,9 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
       check(is_tensor(p), ErrorKind::Type, kName, "parameter ", int64_t(i), " is not a tensor but ",
             type_name(p));
       Tensor grad = recorded ? _read_grad(unwrap(p)) : grad_of(unwrap(p));
-      if (!grad.defined()) continue;
-      if (is_memoryless(grad)) [[unlikely]] {
+      const bool memoryless = is_memoryless(unwrap(p));  // then Python knows its gradient
+      if (!grad.defined() && !memoryless) continue;
+      if (memoryless || is_memoryless(grad)) [[unlikely]] {
         if (!sparse) sparse = Handle::steal(PyList_New(0));
         check_status(PyList_Append(sparse.get(), p));
         continue;

@@ -137,7 +137,8 @@ class RuleOptimizer(Optimizer):
         self._step_group({**group, "params": [p for p in group["params"] if id(p) not in of_sparse]})
         with no_grad():
             for p in sparse:
-                self._step_sparse(p, group)
+                if p.grad is not None:
+                    self._step_sparse(p, group)
 
     def _step_sparse(self, p, group):
         """A step of one parameter by its sparse gradient."""

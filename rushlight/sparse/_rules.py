@@ -54,6 +54,13 @@ _rules: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+# Whose first argument may be a dense tensor, beside a sparse one.
+_DENSE_FIRST = frozenset(
+    """add add_ sub sub_ rsub mul mul_ mm mv bmm matmul addmm addmv cat stack sparse_mask linear to
+    type_as copy_ equal is_same_size sspaddmm""".split()
+)
+
+
 def rule(function):
     """Makes a function the rule of the operator of its name."""
     _rules[function.__name__.removeprefix("of_")] = function
@@ -114,6 +121,11 @@ def _moved(x, values, copy=False):
     if all(a is b for a, b in zip(parts, x._parts, strict=True)):
         made._rows = x._rows
     return made
+
+
+@rule
+def __rmatmul__(x, other):
+    return _products.matmul(other, x)
 
 
 @rule
@@ -302,14 +314,14 @@ def equal(x, other):
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function returns that was called with a sparse tensor."""
     name = getattr(func, "__name__", "")
-    run = _rules.get(_OPERATORS.get(name, name))
-    if run is None:
-        if name in ("__rmatmul__",):
-            return _products.matmul(args[1], args[0])
-        return _unknown(func, name, args, kwargs)
+    known = _OPERATORS.get(name, name)
+    run = _rules.get(known)
     if "input" in kwargs and not args:
         args = (kwargs.pop("input"),)
-    out = kwargs.pop("out", None) if name != "sum" or "out" in kwargs else None
+    sparse = known in _DENSE_FIRST or (args and isinstance(args[0], SparseTensor))
+    if run is None or not sparse:
+        return _unknown(func, name, args, kwargs)
+    out = kwargs.pop("out", None)
     found = run(*args, **kwargs)
     if out is None:
         return found
@@ -321,10 +333,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _unknown(func, name, args, kwargs):
-    """Functions that are made of others run as they are; the rest says that it cannot."""
-    inner = getattr(func, "__wrapped__", None)
-    if inner is not None and name in ("is_tensor", "typename", "is_floating_point", "is_complex"):
-        return inner(*args, **kwargs)
+    """Raises: a function that takes no sparse tensors, or not in this place."""
     layouts = {NAMES[a._layout] for a in (*args, *kwargs.values()) if isinstance(a, SparseTensor)}
     shown = f"tensors of layout {' and '.join(sorted(layouts))}" if layouts else "sparse tensors"
     raise NotImplementedError(

@@ -59,7 +59,7 @@ def test_conversions_agree_with_scipy(layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("columns", [1, 2, 7, 16, 33, 200])
+@pytest.mark.parametrize("columns", [1, 7, 16, 133])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.complex128])
 def test_products_agree_with_scipy(layout, columns, dtype):
     m = scattered(72, 40)
@@ -204,7 +204,8 @@ def test_a_dense_operation_does_not_read_what_is_not_there():
               lambda: s.view(9), lambda: rl.conv1d(s[None], s[None]), lambda: memoryview(s),
               lambda: rl.Tensor.data_ptr(s), lambda: s.__dlpack__(), lambda: np.asarray(s),
               lambda: s.tolist(), lambda: rl._C._sparse_product(s, s, s, s), lambda: s == s,
-              lambda: rl.nn.Parameter(s), lambda: rl.save_as(s) if False else s.untyped_storage(),
+              lambda: s.untyped_storage(), lambda: rl.ones(3, 3)[s], lambda: rl.tensor(s),
+              lambda: rl.func.vmap(lambda x: x * 2)(s), lambda: rl.ones(3, 3).copy_(s),
               lambda: rl.compile(lambda x: x.cos())(s), lambda: s.fill_(1)):  # fmt: skip
         with pytest.raises((RuntimeError, TypeError, BufferError, ValueError)):
             f()
@@ -340,3 +341,14 @@ def test_steps_by_sparse_gradients_are_those_by_dense_ones():
                 optimizer.step()
             weights.append(layer.weight.detach())
         assert rl.allclose(*weights, atol=1e-6)
+
+
+def test_a_sparse_parameter_learns():
+    p = rl.nn.Parameter(rl.eye(3).to_sparse())
+    assert isinstance(p, rl.nn.Parameter) and p.requires_grad
+    optimizer = rl.optim.SGD([p], lr=0.5)
+    (p @ rl.ones(3, 1)).sum().backward()
+    optimizer.step()
+    assert rl.equal(p.detach().to_dense(), rl.eye(3) * 0.5) and p.is_leaf
+    with pytest.raises(RuntimeError, match="sparse gradients"):
+        rl.optim.Adam([p]).step()

@@ -140,3 +140,10 @@ class _KeyErrorText(str):
 
 
 KeyErrorMessage = _KeyErrorText
+
+
+def _rebuild_sparse_tensor(layout, data):
+    """A sparse tensor of its parts."""
+    from rushlight.sparse._create import rebuild
+
+    return rebuild(layout, data)

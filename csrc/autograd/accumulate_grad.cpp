@@ -5,6 +5,7 @@
 #include "autograd/engine.h"
 #include "core/interrupt.h"
 #include "core/layout.h"
+#include "core/memoryless.h"
 #include "core/mutex.h"
 
 namespace rush {
@@ -45,6 +46,7 @@ Tensor without_base(const Tensor& g) {
 }
 
 Tensor first_gradient(const Tensor& t, const Tensor& g) {
+  if (is_memoryless(g)) return g;
   const bool dense = is_dense(t.sizes(), t.strides());
   const bool fits = dense ? same_layout(t.sizes(), g.strides(), t.strides()) : g.is_contiguous();
   const bool keeps_graph = grad_enabled();
@@ -110,7 +112,10 @@ Grads AccumulateGrad::apply(GradSpan grads, std::span<const bool>) {
 }
 
 void accumulate_grad(const Tensor& t, const Tensor& g) {
-  if (grad_enabled()) return accumulate_with_history(t, g);
+  const Tensor before = grad_of(t);
+  // A sum with a tensor without memory calls into Python, too.
+  const bool memoryless = is_memoryless(g) || (before.defined() && is_memoryless(before));
+  if (grad_enabled() || memoryless) return accumulate_with_history(t, g);
   Tensor dropped, sum;
   std::lock_guard lock(adding_to(t));
   const HoldInterrupts hold;  // a handler may call backward: for this lock, too

@@ -1,5 +1,7 @@
 #include "bindings/jit_values.h"
 
+#include "bindings/handle.h"
+
 namespace rush::py {
 
 using jit::IValue;
@@ -18,7 +20,7 @@ bool leaf_value(const char* function, PyObject* o, IValue& out) {
     out = as_dtype(o);
   } else if (is_device(o)) {
     out = as_device(o);
-  } else if (is_layout(o)) {
+  } else if (o == Handle::steal(wrap(Layout::Strided)).get()) {
     out = Layout::Strided;
   } else if (is_memory_format(o)) {
     out = as_memory_format(o);

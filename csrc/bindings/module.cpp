@@ -5,6 +5,7 @@
 #include "bindings/call/dispatch.h"
 #include "bindings/data/processes.h"
 #include "bindings/distributed/distributed.h"
+#include "bindings/memoryless.h"
 #include "bindings/module_slots.h"
 #include "bindings/python.h"
 #include "core/version.h"
@@ -29,7 +30,7 @@ NB_MODULE(_C, m) {
       init_cuda,           init_interrupt,     init_jit,
       init_frozen,         init_distributed,   init_custom_ops,
       init_dispatch_modes, init_extension_api, init_module_slots,
-      init_table};  // the table last: it lists the names
+      init_memoryless,     init_table};  // the table last: it lists the names
   for (const auto init : inits) {
     if (!init(m.ptr())) throw nb::python_error();
   }

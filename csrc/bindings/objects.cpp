@@ -14,7 +14,9 @@ struct Constant {
 
 PyTypeObject *DTypeType, *LayoutType, *MemoryFormatType;
 PyObject* g_dtypes[kDTypeCount];
-PyObject* g_layouts[1];
+constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr",
+                                    "sparse_csc", "sparse_bsr", "sparse_bsc"};
+PyObject* g_layouts[std::size(kLayouts)];
 constexpr int kFormatCount = 4;
 PyObject* g_formats[kFormatCount];
 
@@ -292,8 +294,10 @@ bool init_objects(PyObject* module) {
   for (int i = 0; i < kFormatCount; ++i) {
     if (!add_constant(module, MemoryFormatType, uint8_t(i), formats[i], g_formats[i])) return false;
   }
-  return add_constant(module, LayoutType, 0, "strided", g_layouts[0]) &&
-         PyModule_AddFunctions(module, functions) == 0 && init_device(module) &&
+  for (size_t i = 0; i < std::size(kLayouts); ++i) {
+    if (!add_constant(module, LayoutType, uint8_t(i), kLayouts[i], g_layouts[i])) return false;
+  }
+  return PyModule_AddFunctions(module, functions) == 0 && init_device(module) &&
          init_size(module) && init_type_info(module) && init_generator(module) &&
          add_unsupported(module);
 }

@@ -6,6 +6,7 @@
 #include "autograd/meta.h"
 #include "bindings/autograd/training.h"
 #include "bindings/handle.h"
+#include "core/memoryless.h"
 #include "core/modes.h"
 #include "cuda/runtime/capture.h"
 #include "jit/recorder.h"
@@ -62,7 +63,8 @@ bool collect(PyObject* state, const std::vector<PyObject*>& names, std::vector<T
 }
 
 // _optimizer_step(rule, params, state, scalar_names, state_names, options): a step for all params
-// that have a gradient; or, when some of them lack a state, nothing but a list of these.
+// that have a gradient; or, when some of them lack a state, nothing but a list of these; or, when
+// some are sparse or have a sparse gradient, nothing but a tuple of these.
 PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return guarded([&] {
     constexpr const char* names[] = {"rule",         "params",      "state",
@@ -80,7 +82,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
     grads.reserve(size_t(n));
     scalars.reserve(size_t(n) * scalar_names.size());
     states.reserve(size_t(n) * state_names.size());
-    Handle missing;
+    Handle missing, sparse;
     int64_t elements = 0;
     const bool recorded = jit::recorder_here() != nullptr;
     const bool capturing = cuda::any_capture() && cuda::is_capturing_on(Device{DeviceType::CUDA});
@@ -89,7 +91,13 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
       check(is_tensor(p), ErrorKind::Type, kName, "parameter ", int64_t(i), " is not a tensor but ",
             type_name(p));
       Tensor grad = recorded ? _read_grad(unwrap(p)) : grad_of(unwrap(p));
-      if (!grad.defined()) continue;
+      const bool memoryless = is_memoryless(unwrap(p));  // then Python knows its gradient
+      if (!grad.defined() && !memoryless) continue;
+      if (memoryless || is_memoryless(grad)) [[unlikely]] {
+        if (!sparse) sparse = Handle::steal(PyList_New(0));
+        check_status(PyList_Append(sparse.get(), p));
+        continue;
+      }
       if (!scalar_names.empty() || !state_names.empty()) {
         PyObject* state = PyDict_GetItemWithError(a[2], p);
         if (!state && PyErr_Occurred()) throw PythonError{};
@@ -110,6 +118,7 @@ PyObject* step(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
       grads.push_back(std::move(grad));
       elements += params.back().numel();
     }
+    if (sparse) return PySequence_Tuple(sparse.get());
     if (missing) return missing.release();
     const Options options(a[5]);
     if (params.empty()) return Py_NewRef(Py_None);

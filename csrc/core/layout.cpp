@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/memoryless.h"
 #include "core/modes.h"
 #include "core/mutex.h"
 #include "core/spin_lock.h"
@@ -113,6 +114,8 @@ Tensor arrange(Tensor form) {
 }
 
 Tensor alias_of(const Tensor& t) {
+  if (is_memoryless(t)) [[unlikely]]
+    return t;
   const Tensor form = arranged_form(t);
   if (form.is_same(t)) return t.alias();
   Tensor out = over(form.ref(), t.strides());
@@ -122,7 +125,7 @@ Tensor alias_of(const Tensor& t) {
 }
 
 bool owns_memory(const Tensor& t) {
-  if (t.impl()->use_count() != 1) return false;
+  if (t.impl()->use_count() != 1 || is_memoryless(t)) return false;
   const TensorImpl* p = t.impl();
   if (is_arranged(t)) {
     const TensorImpl* form = p->arranged.get();
@@ -151,6 +154,9 @@ void forget_recorded(TensorImpl* t) noexcept {
 }
 
 void materialize(TensorImpl* t) {
+  check(!t->has(kMemoryless), ErrorKind::NotImplemented, "",
+        "a sparse tensor has no memory that a dense operation could read; to_dense() gives one "
+        "that has");
   const Tensor self(Ref<TensorImpl>::share(t)), form = arranged_form(self);
   if (!form.impl()->storage.load()) g_compute_pending(form.impl());
   if (form.is_same(self)) return;

@@ -1,4 +1,4 @@
-"""Layouts that no tensor has, to compare with, and the lists of indices they are made of."""
+"""Layouts that no tensor has, to compare with, and lists of indices of sparse ones."""
 
 from rushlight import _C
 from rushlight._functions.out import write_out
@@ -9,11 +9,6 @@ __all__ = [
     "_mkldnn",
     "jagged",
     "legacy_contiguous_format",
-    "sparse_bsc",
-    "sparse_bsr",
-    "sparse_coo",
-    "sparse_csc",
-    "sparse_csr",
 ]
 
 
@@ -27,9 +22,7 @@ class _AbsentLayout:
         return f"rushlight.{self._name}"
 
 
-sparse_coo, sparse_csr, sparse_csc = map(_AbsentLayout, ("sparse_coo", "sparse_csr", "sparse_csc"))
-sparse_bsr, sparse_bsc, jagged = map(_AbsentLayout, ("sparse_bsr", "sparse_bsc", "jagged"))
-_mkldnn = _AbsentLayout("_mkldnn")
+jagged, _mkldnn = _AbsentLayout("jagged"), _AbsentLayout("_mkldnn")
 legacy_contiguous_format = _C.contiguous_format
 
 

@@ -124,8 +124,8 @@ REASONS = {
         PLANNED,
     ),
     "sparse": (
-        "tensors are dense: there is no sparse layout",
-        "nonzero() gives indices; index_add_, scatter and masks work with few elements",
+        "two of four elements in a row (semi-structured) is no layout here",
+        "rushlight.sparse has the layouts COO, CSR, CSC, BSR and BSC",
         NOT_PLANNED,
     ),
     "TorchScript": (
@@ -176,16 +176,12 @@ MODULES = frozenset(
     distributed.fsdp.wrap distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia
     nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
-    onnx.symbolic_opset9 onnx.utils package quantization sparse utils.backend_registration
+    onnx.symbolic_opset9 onnx.utils package quantization utils.backend_registration
     utils.bottleneck utils.mobile_optimizer xpu""".split()
 )
 
 # Methods and attributes of Tensor; hasattr is false for them.
 METHODS = {
-    "sparse": """ccol_indices coalesce col_indices crow_indices dense_dim indices is_coalesced
-        resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_
-        sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
-        to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
     "quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points q_scale q_zero_point qscheme""",
     "nested tensors": "to_padded_tensor",

@@ -10,13 +10,6 @@ ROWS = (
     ("", "compiled graphs", "TensorType", ""),
     ("", "float8", "", "_scaled_mm"),
     (
-        "",
-        "sparse",
-        "",
-        """sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
-        sparse_csc_tensor sparse_csr_tensor""",
-    ),
-    (
         "_C",
         "compiled graphs",
         """Argument Block ClassType DictType FloatType Graph IntType ListType Node ScriptFunction
@@ -197,14 +190,7 @@ ROWS = (
     ("overrides", "list of functions", "", "get_overridable_functions get_testing_overrides"),
     ("package", "packages", "PackageExporter PackageImporter", ""),
     ("profiler", "profiler", "", "ExecutionTraceObserver"),
-    (
-        "sparse",
-        "sparse",
-        """BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor
-        LongTensor ShortTensor SparseSemiStructuredTensor""",
-        """addmm as_sparse_gradcheck log_softmax mm sampled_addmm softmax spdiags spsolve sum
-        to_sparse_semi_structured""",
-    ),
+    ("sparse", "sparse", "SparseSemiStructuredTensor", "to_sparse_semi_structured"),
     (
         "utils.backend_registration",
         "new devices",

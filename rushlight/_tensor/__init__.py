@@ -32,5 +32,5 @@ def _calling(module, name):
 
 
 # These import names from above.
-from rushlight._tensor import attributes, composites, memory  # noqa: E402, F401
+from rushlight._tensor import attributes, composites, layouts, memory  # noqa: E402, F401
 from rushlight._tensor.copying import _rebuild_from_type_v2 as _rebuild_from_type_v2  # noqa: E402

@@ -122,7 +122,11 @@ def renorm_(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 @method
 def to_dense(self: Tensor, dtype: _dtype | None = None, *, masked_grad: bool = True) -> Tensor:
-    """The tensor itself: there are no sparse ones."""
+    """A sparse tensor with all its elements; a dense one as it is."""
+    if self.layout is not _C.strided:
+        from rushlight.sparse._convert import to_dense
+
+        return to_dense(self, dtype, masked_grad=masked_grad)
     return self if dtype is None else self.to(dtype)
 
 

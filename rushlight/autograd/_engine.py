@@ -10,6 +10,13 @@ from rushlight import _C
 from rushlight._C import Tensor
 
 
+def _is_sparse(tensors):
+    return any(
+        type(t) is not Tensor and isinstance(t, Tensor) and t.layout is not _C.strided
+        for t in tensors
+    )
+
+
 def _is_edge(value):
     return isinstance(value, tuple) and hasattr(value, "output_nr")  # a GradientEdge
 
@@ -74,6 +81,11 @@ def backward(
         grad_tensors = _as_list("backward", "grad_tensors", grad_tensors)
     if inputs is not None:
         inputs = _as_list("backward", "inputs", inputs)
+    if _is_sparse((*tensors, *(inputs or ()))):
+        from rushlight.sparse._gradients import as_values
+
+        tensors, grad_tensors = as_values(tensors, grad_tensors)
+        inputs = None if inputs is None else as_values(inputs, None)[0]
     _C._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
@@ -136,7 +148,15 @@ def grad(
     if any(_is_edge(t) for t in (*outputs, *inputs)):
         return _grad_of_edges(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     ask = _batched_grad if is_grads_batched else _C._grad
+    sparse = _is_sparse((*outputs, *inputs))
+    if sparse:  # their values take part in the graph
+        from rushlight.sparse._gradients import as_values, like_inputs
+
+        outputs, grad_outputs = as_values(outputs, grad_outputs)
+        given, inputs = inputs, as_values(inputs, None)[0]
     results = ask(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
+    if sparse:
+        results, inputs = like_inputs(given, results), given
     if materialize_grads:
         results = tuple(
             _C.zeros_like(x) if g is None else g for x, g in zip(inputs, results, strict=True)

@@ -8,7 +8,7 @@ how the states of a parameter begin.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, cast, overload
 
 from rushlight import _C, config
 from rushlight._C import Tensor, _cuda
@@ -25,13 +25,32 @@ _AT_LEAST_0 = ("eps", "weight_decay", "momentum", "momentum_decay", "lr_decay",
                "initial_accumulator_value")  # fmt: skip
 
 
+class SparseGradients(Exception):
+    """Some parameters of a group, `params`, have sparse gradients. Nothing was done yet."""
+
+    def __init__(self, params: tuple[Tensor, ...]) -> None:
+        super().__init__("sparse gradients")
+        self.params = params
+
+
 def _step(*args):
     """A step for all parameters at once; or a list of those whose states are missing."""
     if _config_values["fused_optimizer"]:
-        return _C._optimizer_step(*args)
+        found = _C._optimizer_step(*args)
+        if type(found) is tuple:
+            raise SparseGradients(found)
+        return found
     from rushlight.optim import _unfused
 
+    _raise_if_sparse(args[1])
     return _unfused.step(*args)
+
+
+def _raise_if_sparse(params):
+    grads = ((p, p.grad) for p in params)
+    sparse = tuple(p for p, g in grads if g is not None and g.layout is not _C.strided)
+    if sparse:
+        raise SparseGradients(sparse)
 
 
 class RuleOptimizer(Optimizer):
@@ -103,8 +122,28 @@ class RuleOptimizer(Optimizer):
         """Updates the parameters; ``closure`` computes the loss anew and returns it."""
         loss = _loss_of(closure)
         for group in self.param_groups:
-            self._step_group(group)
+            try:
+                self._step_group(group)
+            except SparseGradients as found:
+                self._step_with_sparse(group, found.params)
         return loss
+
+    def _step_with_sparse(self, group, sparse):
+        """A step of a group of which some parameters have sparse gradients."""
+        if group.get("differentiable"):
+            raise NotImplementedError(f"{type(self).__name__}: a step with sparse gradients is not "
+                                      "recorded; use differentiable=False")  # fmt: skip
+        of_sparse = {id(p) for p in sparse}
+        self._step_group({**group, "params": [p for p in group["params"] if id(p) not in of_sparse]})
+        with no_grad():
+            for p in sparse:
+                if p.grad is not None:
+                    self._step_sparse(p, group)
+
+    def _step_sparse(self, p, group):
+        """A step of one parameter by its sparse gradient."""
+        name = type(self).__name__
+        raise RuntimeError(f"{name}: does not take sparse gradients; SparseAdam, SGD and Adagrad do")
 
     def _step_group(self, group):
         states, options = self._states(group), self._options(group)
@@ -119,6 +158,8 @@ class RuleOptimizer(Optimizer):
         if not group.get("differentiable"):
             return _step
         from rushlight.optim import _unfused
+
+        _raise_if_sparse(group["params"])
 
         for key, value in group.items():
             for v in value if isinstance(value, tuple) else (value,):
@@ -173,6 +214,13 @@ class EachParameter(Optimizer):
 def options(given: dict[str, Any], names: str) -> dict[str, Any]:
     """{name: value} of an optimiser's arguments, in PyTorch's order of them."""
     return {name: given[name] for name in names.split()}
+
+
+def at_places_of(grad: Tensor, values: Tensor) -> Tensor:
+    """A sparse tensor with other values at the places of a gradient."""
+    from rushlight.sparse._tensor import with_values
+
+    return with_values(cast(Any, grad), values)
 
 
 def number(value: Any, p: Tensor | None = None, group: Any = None) -> Tensor:

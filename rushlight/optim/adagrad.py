@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.optim._rule import RuleOptimizer, number, options
+from rushlight.optim._rule import RuleOptimizer, at_places_of, number, options
 from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["Adagrad"]
@@ -54,3 +54,15 @@ class Adagrad(RuleOptimizer):
             value = self.defaults["initial_accumulator_value"]
             value = complex(value, value) if p.is_complex() else value
             state["sum"] = _C.full_like(p, value, memory_format=_C.preserve_format)
+
+    def _step_sparse(self, p, group):
+        if group["weight_decay"] != 0:
+            raise RuntimeError("Adagrad: weight_decay does not go with sparse gradients: it would "
+                               "change all elements")  # fmt: skip
+        state = self.state[p]
+        state["step"] += 1
+        rate = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        grad = (-p.grad if group["maximize"] else p.grad).coalesce()
+        state["sum"].add_(grad.pow(2))
+        below = state["sum"].sparse_mask(grad).values().sqrt().add_(group["eps"])
+        p.add_(at_places_of(grad, grad.values() / below), alpha=-rate)

@@ -70,6 +70,21 @@ class SGD(RuleOptimizer):
         step("sgd", missing, self.state, (), states, self._options(group, first=True))
         step("sgd", old, self.state, (), states, self._options(group))
 
+    def _step_sparse(self, p, group):
+        grad = -p.grad if group["maximize"] else p.grad
+        if group["weight_decay"] != 0:
+            raise RuntimeError("SGD: weight_decay does not go with sparse gradients: it would change "
+                               "all elements")  # fmt: skip
+        if group["momentum"] != 0:
+            state = self.state[p]
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = grad.clone()
+            else:
+                buffer.mul_(group["momentum"]).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
+        p.add_(grad, alpha=-group["lr"])
+
     def _capture_first(self, group, missing, states):
         # Every replay would be the first step; from buffers of zeros the usual rule comes to the
         # same, unless dampening is what makes the first step differ.

@@ -178,6 +178,21 @@ def _with_state(tensor, state):
     return tensor
 
 
+def rebuild_sparse_tensor(reader, layout, data):
+    """A sparse tensor of its parts, which must keep all rules of its layout."""
+    from rushlight.sparse._create import rebuild
+
+    coo = layout is _C.sparse_coo
+    parts = 2 if coo else 3
+    if not isinstance(layout, _C.layout) or layout is _C.strided or type(data) is not tuple or (
+        len(data) not in ((3, 4) if coo else (4,))
+        or not all(isinstance(t, Tensor) and t.layout is _C.strided for t in data[:parts])
+    ):  # fmt: skip
+        raise refuse("a sparse tensor needs its layout, indices, values and size")
+    _ints("sizes", data[parts])
+    return rebuild(layout, data)
+
+
 def _unsupported(what):
     def run(reader, *args):
         raise RuntimeError(f"load: the file holds {what}, which Rushlight does not have")
@@ -314,7 +329,7 @@ def _table():
         "_rebuild_parameter_with_state": rebuild_parameter_with_state,
         "_rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
         "_rebuild_device_tensor_from_cpu_tensor": rebuild_device_tensor,
-        "_rebuild_sparse_tensor": _unsupported("a sparse tensor"),
+        "_rebuild_sparse_tensor": rebuild_sparse_tensor,
         "_rebuild_qtensor": _unsupported("a quantized tensor"),
         "_rebuild_nested_tensor": _unsupported("a nested tensor"),
     }

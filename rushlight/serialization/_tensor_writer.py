@@ -73,7 +73,9 @@ class TensorWriter(PickleWriter):
         self.storages = {}
 
     def write_special(self, obj):
-        if isinstance(obj, Tensor):
+        if isinstance(obj, Tensor) and obj.layout is not _C.strided:
+            self._call(obj, "torch._utils", "_rebuild_sparse_tensor", obj.__reduce_ex__(2)[1])
+        elif isinstance(obj, Tensor):
             if type(obj).__reduce_ex__ not in _our_reduces():
                 return False  # the subclass has its own way
             self._write_tensor(obj)

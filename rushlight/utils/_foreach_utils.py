@@ -57,6 +57,10 @@ def _zero_grads(parameters):
             grad.detach_()
         else:
             grad.requires_grad_(False)
+    for grad in grads:
+        if grad.layout is not _C.strided:
+            grad.zero_()
+    grads = [grad for grad in grads if grad.layout is _C.strided]
     for group in _not_yet(grads, lambda group: _in_one_pass(_C._list_fill_, group, 0.0)):
         for grad in group:
             grad.zero_()

@@ -282,6 +282,9 @@ bool Parser::convert(const ArgSpec& spec, PyObject* o, Value& v) {
     }
     case ArgKind::Layout:
       if (!is_layout(o)) return false;
+      check(o == Handle::steal(wrap(Layout::Strided)).get(), ErrorKind::NotImplemented, "",
+            "layout: this function makes strided tensors only; sparse ones come from to_sparse() "
+            "and from the functions sparse_*_tensor");
       v.set(Layout::Strided);
       return true;
     case ArgKind::MemoryFormat:

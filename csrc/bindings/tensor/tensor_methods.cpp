@@ -50,9 +50,11 @@ PyObject* storage_offset(PyObject* o, PyObject*) { return PyLong_FromLongLong(un
 PyObject* data_ptr(PyObject* o, PyObject*) {
   const Tensor& t = unwrap(o);
   if (t.is_meta() || t.is_batched() || t.numel() == 0) return PyLong_FromVoidPtr(nullptr);
-  jit::end_recording("a tensor's address in Python's hands");
-  t.storage()->expose();
-  return PyLong_FromVoidPtr(t.data());
+  return guarded([&] {
+    jit::end_recording("a tensor's address in Python's hands");
+    t.storage()->expose();
+    return PyLong_FromVoidPtr(t.data());
+  });
 }
 
 PyObject* is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {

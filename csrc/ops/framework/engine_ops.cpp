@@ -1,4 +1,5 @@
 // The few ops that the engine needs, handed to it here: autograd may not include ops.
+#include "core/memoryless.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -40,11 +41,18 @@ Ref<Node> view_node(const Tensor& base, const Tensor& view) {
 
 const bool g_filled = [] {
   EngineOps& ops = engine_ops();
-  ops.add = [](const Tensor& a, const Tensor& b) { return add(a, b); };
-  ops.add_in_place = [](const Tensor& a, const Tensor& b) { add_(a, b); };
+  ops.add = [](const Tensor& a, const Tensor& b) {
+    return is_memoryless(a) || is_memoryless(b) ? g_add_memoryless(a, b, false) : add(a, b);
+  };
+  ops.add_in_place = [](const Tensor& a, const Tensor& b) {
+    if (is_memoryless(b))
+      g_add_memoryless(a, b, true);
+    else
+      add_(a, b);
+  };
   ops.sum_to = sum_to;
   ops.cast = cast_gradient;
-  ops.clone = [](const Tensor& t) { return clone(t); };
+  ops.clone = [](const Tensor& t) { return is_memoryless(t) ? t : clone(t); };
   ops.clone_strided = [](const Tensor& t, IntList strides) {
     Tensor out = make_tensor(t.sizes(), strides, t.dtype(), t.device());
     copy_(out, t);
@@ -56,6 +64,7 @@ const bool g_filled = [] {
   };
   ops.copy = [](const Tensor& dst, const Tensor& src) { copy_(dst, src); };
   ops.any_nan = [](const Tensor& t) {
+    if (is_memoryless(t)) return g_any_nan_memoryless(t);
     const NoGradGuard no_grad;
     return any(ne(detached(t), detached(t))).item().to<bool>();
   };

@@ -29,7 +29,7 @@ struct Embedding {
   static constexpr bool any_device = true;
   static Spec check(const Tensor& weight, const Tensor& indices, int64_t, bool, bool sparse) {
     rush::check(!sparse, ErrorKind::NotImplemented, name,
-                "sparse=True needs sparse gradients, which there are not; use sparse=False");
+                "sparse gradients are those of nn.functional.embedding; use that for sparse=True");
     check_table(name, weight, indices);
     Dims sizes = indices.sizes();
     sizes.push_back(weight.sizes()[1]);

@@ -32,10 +32,6 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
 
     max_norm: rows that are looked up and longer than this are shortened first, in place.
     """
-    if sparse:
-        raise NotImplementedError(
-            "embedding: sparse=True needs sparse gradients, which there are not; use sparse=False"
-        )
     if input.is_floating_point() or input.is_complex() or input.dtype == _C.bool:
         raise _C.DTypeError(f"embedding: indices must be integers, got {input.dtype}")
     if weight.dim() != 2:
@@ -45,9 +41,12 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
         input = input.long()
     if max_norm is not None:
         _shorten_rows(weight, input.reshape(-1), max_norm, norm_type)
-    return _C.embedding(
-        weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq
-    )
+    padding_idx = -1 if padding_idx is None else padding_idx
+    if sparse and weight.requires_grad and _C.is_grad_enabled():
+        from rushlight.sparse._gradients import embedding_with_sparse_gradient
+
+        return embedding_with_sparse_gradient(weight, input, padding_idx, scale_grad_by_freq)
+    return _C.embedding(weight, input, padding_idx, scale_grad_by_freq)
 
 
 def _shorten_rows(weight, indices, max_norm, norm_type):
@@ -92,11 +91,6 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None,
     if mode == "max" and (scale_grad_by_freq or sparse):
         name = "scale_grad_by_freq" if scale_grad_by_freq else "sparse gradients"
         raise ValueError(f"embedding_bag: mode 'max' does not go with {name}")
-    if sparse:
-        raise NotImplementedError(
-            "embedding_bag: sparse=True needs sparse gradients, which there are not; use "
-            "sparse=False"
-        )
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
             f"embedding_bag: per_sample_weights are for mode 'sum', got mode {mode!r}"
@@ -105,6 +99,13 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None,
     if max_norm is not None:
         _shorten_rows(weight, input, max_norm, norm_type)
     padding_idx = -1 if padding_idx is None else padding_idx
+    if sparse and weight.requires_grad and _C.is_grad_enabled():
+        from rushlight.sparse._gradients import bag_with_sparse_gradient
+
+        return bag_with_sparse_gradient(
+            weight, input, bounds, mode == "mean", per_sample_weights, padding_idx,
+            scale_grad_by_freq,
+        )  # fmt: skip
     if scale_grad_by_freq and weight.requires_grad:
         return _bag_by_frequency(input, weight, bounds, mode, per_sample_weights, padding_idx)
     return _C._embedding_bag(

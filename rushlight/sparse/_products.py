@@ -1,0 +1,349 @@
+"""Products of sparse matrices.
+
+A sparse matrix times a dense one is a weighted sum of rows (csrc/ops/sparse). The gradient of the
+dense one is such a product with the transposed matrix, whose indices are sorted once and kept; that
+of the values is a product at their places only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.autograd import Function
+from rushlight.sparse._convert import (
+    add_up,
+    bounds_of,
+    coalesce,
+    groups_of,
+    numbers,
+    to_coo,
+    to_sparse,
+)
+from rushlight.sparse._create import check_bounds
+from rushlight.sparse._tensor import BLOCK_LAYOUTS, COO, CSC, CSR, NAMES, SparseTensor, make
+
+_KERNELS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
+
+
+class Rows:
+    """Where the elements of a matrix are, row by row: element k of row r has column col[k], and the
+    value number order[k] (k itself where order is None), for k from crow[r] to crow[r + 1]."""
+
+    __slots__ = ("_turned", "_which", "col", "crow", "order", "shape", "versions")
+
+    def __init__(self, crow, col, order, shape, versions=()):
+        self.crow, self.col, self.order, self.shape = crow, col, order, shape
+        self.versions = versions
+        self._turned = self._which = None
+
+    @property
+    def rows(self):
+        """The row of each element."""
+        if self._which is None:
+            self._which = groups_of(self.crow)
+        return self._which
+
+    def turned(self):
+        """The same elements, column by column."""
+        if self._turned is None:
+            columns, order = self.col.sort(stable=True)
+            if self.order is None:
+                mine = order
+            else:
+                mine = self.order.index_select(0, order)
+            made = Rows(bounds_of(columns, self.shape[1]), self.rows.index_select(0, order),
+                        mine, self.shape[::-1], self.versions)  # fmt: skip
+            made._turned, self._turned = self, made
+        return self._turned
+
+
+def _rows_of_coo(indices, shape, ordered):
+    rows, columns = indices
+    if indices.shape[1]:
+        low, high = indices.amin(1).tolist(), indices.amax(1).tolist()
+        if min(low) < 0 or high[0] >= shape[0] or high[1] >= shape[1]:
+            raise RuntimeError(f"sparse product: indices from {low} to {high} are out of range for "
+                               f"sizes {list(shape)}")  # fmt: skip
+    order = None
+    if not ordered and indices.shape[1] > 1 and bool((rows[1:] < rows[:-1]).any()):
+        rows, order = rows.sort(stable=True)
+        columns = columns.index_select(0, order)
+    return Rows(bounds_of(rows, shape[0]), columns.contiguous(), order, tuple(shape))
+
+
+def rows_of(x: SparseTensor) -> Rows:
+    """The places of a matrix' elements; kept with it until its indices are written to."""
+    versions = tuple(p._version for p in x._parts)
+    kept = x._rows
+    if kept is not None and kept.versions == versions:
+        return kept
+    if x._layout is COO:
+        found = _rows_of_coo(x._parts[0], x.shape, x._sorted)
+    elif x._layout in (CSR, CSC):
+        compressed, plain = x._parts
+        long, wide = x.shape if x._layout is CSR else x.shape[::-1]
+        check_bounds("sparse product", ("compressed indices", "plain indices"), compressed, plain,
+                     wide)  # fmt: skip
+        found = Rows(compressed.long(), plain.long(), None, (long, wide))
+        if x._layout is CSC:
+            found = found.turned()
+    else:
+        raise NotImplementedError(f"sparse product: layout {NAMES[x._layout]}")
+    found.versions = versions
+    if found._turned is not None:
+        found._turned.versions = versions
+    x._rows = found
+    return found
+
+
+def _weights(values, rows):
+    return values if rows.order is None else values.index_select(0, rows.order)
+
+
+def _multiply(values, dense, rows):
+    """A matrix [r, c] with these values times a dense one [c, k]."""
+    weights = _weights(values, rows)
+    if values.dtype in _KERNELS:
+        return _C._sparse_product(weights, dense, rows.col, rows.crow)
+    parts = dense.index_select(0, rows.col) * weights[:, None]
+    return add_up(parts, rows.rows, rows.shape[0])
+
+
+def _sample(left, right, rows):
+    """The product of left [r, k] and right [c, k] transposed, at the places of a matrix only."""
+    if left.dtype in _KERNELS:
+        found = _C._sampled_product(left, right, rows.col, rows.crow)
+    else:
+        found = (left.index_select(0, rows.rows) * right.index_select(0, rows.col)).sum(1)
+        found = found.to(left.dtype)
+    if rows.order is None:
+        return found
+    return _C.empty_like(found).index_copy_(0, rows.order, found)
+
+
+class _Product(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, dense: Tensor, rows: Rows) -> Tensor:
+        ctx.save_for_backward(values, dense)
+        ctx.rows = rows
+        return _multiply(values, dense, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        values, dense = ctx.saved_tensors
+        of_values = of_dense = None
+        if ctx.needs_input_grad[0]:
+            of_values = sampled(grad, dense.conj(), ctx.rows)
+        if ctx.needs_input_grad[1]:
+            of_dense = product(values.conj(), grad, ctx.rows.turned())
+        return of_values, of_dense, None
+
+
+class _Sampled(Function):
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, rows: Rows) -> Tensor:
+        ctx.save_for_backward(left, right)
+        ctx.rows = rows
+        return _sample(left, right, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        left, right = ctx.saved_tensors
+        of_left = of_right = None
+        if ctx.needs_input_grad[0]:
+            of_left = product(grad, right.conj(), ctx.rows)
+        if ctx.needs_input_grad[1]:
+            of_right = product(grad, left.conj(), ctx.rows.turned())
+        return of_left, of_right, None
+
+
+def _is_recorded(*tensors):
+    return _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def product(values: Tensor, dense: Tensor, rows: Rows) -> Tensor:
+    """A matrix with these values times a dense one, with gradients of both."""
+    if _is_recorded(values, dense):
+        return _Product.apply(values, dense, rows)
+    return _multiply(values, dense, rows)
+
+
+def sampled(left: Tensor, right: Tensor, rows: Rows) -> Tensor:
+    """left times right transposed at the places of a matrix, with gradients of both."""
+    if _is_recorded(left, right):
+        return _Sampled.apply(left, right, rows)
+    return _sample(left, right, rows)
+
+
+def _matrix(name, x):
+    """A matrix in a layout that products know; blocks become elements."""
+    if x.dim() != 2 or (x._layout is COO and x._vals.dim() != 1):
+        raise RuntimeError(f"{name}: expected a matrix, got a sparse tensor of sizes {list(x.shape)}"
+                           + (" with dense dims" if x.dense_dim() else ""))  # fmt: skip
+    return to_coo(x) if x._layout in BLOCK_LAYOUTS else x
+
+
+def _check_types(name, a, b):
+    if a.dtype != b.dtype:
+        raise _C.DTypeError(f"{name}: both matrices must have one dtype, got {a.dtype} and {b.dtype}")
+    if a.device != b.device:
+        raise _C.DeviceError(f"{name}: the matrices are on {a.device} and {b.device}")
+
+
+def _times_sparse(a, b):
+    """The product of two sparse matrices, as a coalesced sparse_coo tensor."""
+    rows = rows_of(b)
+    left = to_coo(a)
+    inner, outer = left._parts[0][1], left._parts[0][0]
+    begin = rows.crow.index_select(0, inner)
+    counts = rows.crow.index_select(0, inner + 1) - begin
+    total = int(counts.sum())
+    which = numbers(left._vals.shape[0], inner).repeat_interleave(counts, output_size=total)
+    first = counts.cumsum(0) - counts
+    at = numbers(total, inner) - (first - begin).index_select(0, which)
+    columns = rows.col.long().index_select(0, at)
+    values = left._vals.index_select(0, which) * _weights(b._vals, rows).index_select(0, at)
+    indices = _C.stack((outer.index_select(0, which), columns))
+    return coalesce(make(COO, (indices,), values, (a.shape[0], b.shape[1])))
+
+
+def mm(a: Any, b: Any, name: str = "mm") -> Any:
+    """The product of two matrices, of which at least one is sparse."""
+    if a.dim() != 2 or b.dim() != 2:
+        raise RuntimeError(f"{name}: expected two matrices, got sizes {list(a.shape)} and "
+                           f"{list(b.shape)}")  # fmt: skip
+    if a.shape[1] != b.shape[0]:
+        raise _C.ShapeError(f"{name}: inner sizes differ: the first is {list(a.shape)}, the second "
+                            f"{list(b.shape)}")  # fmt: skip
+    _check_types(name, a, b)
+    if not isinstance(b, SparseTensor):
+        a = _matrix(name, a)
+        return product(a._vals, b, rows_of(a))
+    b = _matrix(name, b)
+    if not isinstance(a, SparseTensor):
+        return product(b._vals, a.t(), rows_of(b).turned()).t()
+    layout = a._layout
+    found = _times_sparse(_matrix(name, a), b)
+    return to_sparse(found, layout=CSR) if layout is CSR else found
+
+
+def mv(a: Any, b: Any) -> Tensor:
+    """A sparse matrix times a vector."""
+    if a.dim() != 2 or b.dim() != 1 or isinstance(b, SparseTensor):
+        raise RuntimeError(f"mv: expected a matrix and a dense vector, got sizes {list(a.shape)} and "
+                           f"{list(b.shape)}")  # fmt: skip
+    return mm(a, b.unsqueeze(1), "mv").squeeze(1)
+
+
+def bmm(a: Any, b: Any) -> Tensor:
+    """Products of matrices side by side: a sparse_coo tensor times a dense one, or the reverse."""
+    if a.dim() != 3 or b.dim() != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(f"bmm: sizes {list(a.shape)} and {list(b.shape)} do not go together")
+    _check_types("bmm", a, b)
+    if not isinstance(a, SparseTensor):
+        return bmm(b.transpose(1, 2), a.transpose(1, 2)).transpose(1, 2)
+    if isinstance(b, SparseTensor) or a._layout is not COO or a.dense_dim():
+        raise NotImplementedError("bmm: one of the tensors must be dense, the other of layout "
+                                  "sparse_coo without dense dims")  # fmt: skip
+    count, rows, inner = a.shape
+    batch, row, column = a._parts[0]
+    indices = _C.stack((batch * rows + row, batch * inner + column))
+    wide = make(COO, (indices,), a._vals, (count * rows, count * inner), a._sorted)
+    return product(a._vals, b.reshape(count * inner, -1), rows_of(wide)).reshape(count, rows, -1)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """a @ b where at least one is sparse."""
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        raise TypeError("matmul: expected two tensors")
+    if a.dim() == 2 and b.dim() == 2:
+        return mm(a, b, "matmul")
+    if a.dim() == 2 and b.dim() == 1:
+        return mv(a, b)
+    if a.dim() == 1 and b.dim() == 2:
+        return mv(b.transpose(0, 1), a)
+    if a.dim() == 3 and b.dim() == 3:
+        return bmm(a, b)
+    raise NotImplementedError(f"matmul: sparse tensors of sizes {list(a.shape)} and {list(b.shape)}; "
+                              "matrices, vectors and batches of matrices are there")  # fmt: skip
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    found = mm(mat1, mat2, "addmm")
+    if alpha != 1:
+        found = found * alpha
+    if isinstance(found, SparseTensor) != isinstance(input, SparseTensor):
+        if isinstance(input, SparseTensor):
+            raise RuntimeError("addmm: a sparse input goes with two sparse matrices")
+        found = found.to_dense()
+    if beta == 0 and not isinstance(input, SparseTensor):
+        return found.expand(found.shape)
+    return (input if beta == 1 else input * beta) + found
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * (mat @ vec)."""
+    found = mv(mat, vec)
+    return (input if beta == 1 else input * beta) + (found if alpha == 1 else found * alpha)
+
+
+def sampled_addmm(
+    input: Any, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Any = None
+) -> Any:
+    """alpha * (mat1 @ mat2) at the places of a CSR matrix, plus beta times it."""
+    name = "sampled_addmm"
+    if not isinstance(input, SparseTensor) or input._layout is not CSR:
+        raise RuntimeError(f"{name}: input must be of layout sparse_csr")
+    if isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
+        raise RuntimeError(f"{name}: mat1 and mat2 must be dense")
+    if mat1.dim() != 2 or mat2.dim() != 2 or mat1.shape[1] != mat2.shape[0] or (
+        (mat1.shape[0], mat2.shape[1]) != tuple(input.shape)
+    ):  # fmt: skip
+        raise _C.ShapeError(f"{name}: the product of sizes {list(mat1.shape)} and {list(mat2.shape)} "
+                            f"must have those of input, {list(input.shape)}")  # fmt: skip
+    _check_types(name, mat1, mat2)
+    _check_types(name, input, mat1)
+    values = sampled(mat1, mat2.t(), rows_of(input))
+    values = values * alpha if alpha != 1 else values
+    if beta != 0:
+        values = values + (input._vals if beta == 1 else input._vals * beta)
+    made = make(CSR, input._parts, values, input.shape)
+    made._rows = input._rows
+    return _into(name, made, out)
+
+
+def _into(name, made, out):
+    if out is None:
+        return made
+    if not isinstance(out, SparseTensor):
+        raise RuntimeError(f"{name}: out must be sparse, too")
+    return out.copy_(made)
+
+
+def smm(input: Any, mat: Any) -> SparseTensor:
+    """The product of a sparse and a dense matrix, as a sparse one."""
+    return to_sparse(mm(input, mat, "smm").to_dense())
+
+
+def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> SparseTensor:
+    """beta * input + alpha * (mat1 @ mat2), where input and mat1 are sparse, as a sparse one."""
+    return input * beta + smm(mat1, mat2) * alpha
+
+
+def spsolve(input: Any, other: Tensor, *, left: bool = True) -> Tensor:
+    """The x with input @ x == other, for a square matrix of layout sparse_csr.
+
+    The matrix is factorised as a dense one, so its n * n elements must fit into memory.
+    """
+    if not isinstance(input, SparseTensor) or input._layout is not CSR:
+        raise RuntimeError("spsolve: input must be a matrix of layout sparse_csr")
+    if not left:
+        raise NotImplementedError("spsolve: only left=True is there")
+    if other.dim() != 1:
+        raise RuntimeError(f"spsolve: other must be a vector, got sizes {list(other.shape)}")
+    from rushlight import linalg
+
+    return linalg.solve(input.to_dense(), other)

@@ -1,0 +1,306 @@
+"""Dims of sparse tensors exchanged, taken away and put together, and parts of them selected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight import _C
+from rushlight._C import Tensor
+from rushlight.sparse._convert import numbers, to_coo, to_sparse
+from rushlight.sparse._tensor import (
+    BSC,
+    BSR,
+    COO,
+    CSC,
+    CSR,
+    NAMES,
+    SparseTensor,
+    make,
+)
+
+_TURNED = {CSR: CSC, CSC: CSR, BSR: BSC, BSC: BSR}
+
+
+def wrapped(name: str, dim: int, dims: int) -> int:
+    """A dim counted from the front."""
+    if not -max(dims, 1) <= dim < max(dims, 1):
+        raise IndexError(f"{name}: dim {dim} is out of range for {dims} dims")
+    return dim % max(dims, 1)
+
+
+def permute(x: SparseTensor, *dims: Any) -> SparseTensor:
+    """The dims in another order; sparse dims stay before dense ones."""
+    order = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    order = [wrapped("permute", d, x.dim()) for d in order]
+    if sorted(order) != list(range(x.dim())):
+        raise RuntimeError(f"permute: {order} does not name each of the {x.dim()} dims once")
+    if order == sorted(order):
+        return x
+    n = x.sparse_dim()
+    if any((d < n) != (k < n) for k, d in enumerate(order)):
+        raise RuntimeError(f"permute: sparse dims (the first {n}) and dense dims cannot be exchanged")
+    size = [x.shape[d] for d in order]
+    dense = [d - n for d in order[n:]]
+    values = x._vals
+    own = values.dim() - len(dense)  # dims of the values before the dense ones
+    if x._layout is not COO and order[:2] != [0, 1]:
+        layout = _TURNED[x._layout]
+        if layout in (BSR, BSC):
+            values = values.transpose(1, 2)
+        parts: Any = x._parts
+    else:
+        layout = x._layout
+        parts = (x._parts[0][order[:n]],) if layout is COO else x._parts
+    if dense != sorted(dense):
+        values = values.permute(*range(own), *(own + d for d in dense))
+    ordered = x._sorted and order[:n] == sorted(order[:n])
+    made = make(layout, parts, values, size, ordered)
+    kept = x._rows
+    if kept is not None and x.dim() == 2 and kept.versions == tuple(p._version for p in x._parts):
+        made._rows = _with_versions(kept.turned(), tuple(p._version for p in made._parts))
+    return made
+
+
+def _with_versions(rows, versions):
+    from rushlight.sparse._products import Rows
+
+    same = Rows(rows.crow, rows.col, rows.order, rows.shape, versions)
+    same._turned, same._which = rows._turned, rows._which
+    return same
+
+
+def transpose(x: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
+    """Two dims exchanged."""
+    a, b = wrapped("transpose", dim0, x.dim()), wrapped("transpose", dim1, x.dim())
+    order = list(range(x.dim()))
+    order[a], order[b] = b, a
+    return permute(x, *order)
+
+
+def t(x: SparseTensor) -> SparseTensor:
+    """A matrix transposed."""
+    if x.dim() > 2:
+        raise RuntimeError(f"t: expected at most 2 dims, got {x.dim()}")
+    return transpose(x, 0, 1) if x.dim() == 2 else x
+
+
+def unsqueeze(x: SparseTensor, dim: int) -> SparseTensor:
+    """A new dim of size 1."""
+    at = wrapped("unsqueeze", dim, x.dim() + 1)
+    x = _coo("unsqueeze", x)
+    indices, values = x._parts[0], x._vals
+    n = indices.shape[0]
+    if at <= n:
+        zeros = indices.new_zeros((1, indices.shape[1]))
+        indices = _C.cat((indices[:at], zeros, indices[at:]))
+    else:
+        values = values.unsqueeze(at - n + 1)
+    size = list(x.shape)
+    size.insert(at, 1)
+    return make(COO, (indices,), values, size, x._sorted)
+
+
+def squeeze(x: SparseTensor, dim: Any = None) -> SparseTensor:
+    """Without dims of size 1."""
+    dims = range(x.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+    gone = sorted(d for d in (wrapped("squeeze", d, x.dim()) for d in dims) if x.shape[d] == 1)
+    x = _coo("squeeze", x)
+    indices, values = x._parts[0], x._vals
+    n = indices.shape[0]
+    if gone and len([d for d in gone if d < n]) == n:
+        raise RuntimeError("squeeze: a sparse tensor keeps at least one sparse dim")
+    for d in reversed(gone):
+        if d >= n:
+            values = values.squeeze(d - n + 1)
+    kept = [d for d in range(n) if d not in gone]
+    size = [s for d, s in enumerate(x.shape) if d not in gone]
+    return make(COO, (indices[kept],), values, size, x._sorted)
+
+
+def _coo(name, x):
+    if x._layout is not COO:
+        raise NotImplementedError(f"{name}: not there for layout {NAMES[x._layout]}; use "
+                                  "to_sparse_coo() first")  # fmt: skip
+    return x
+
+
+def _taken(x, which, indices, size, ordered):
+    """Some of the elements, under other indices."""
+    return make(COO, (indices,), x._vals.index_select(0, which), size, ordered)
+
+
+def select(x: SparseTensor, dim: int, index: int) -> Tensor:
+    """The slice of one index along a dim."""
+    if x.dim() == 0:
+        raise IndexError("select: a 0-d tensor has no dims")
+    at = wrapped("select", dim, x.dim())
+    count = x.shape[at]
+    index = int(index)
+    if not -count <= index < count:
+        raise IndexError(f"select: index {index} is out of range for dim {at} of size {count}")
+    index %= count
+    x = to_coo(x)
+    indices, n = x._parts[0], x._parts[0].shape[0]
+    size = [s for d, s in enumerate(x.shape) if d != at]
+    if at >= n:
+        return make(COO, (indices,), x._vals.select(at - n + 1, index), size, x._sorted)
+    which = (indices[at] == index).nonzero().squeeze(1)
+    if n == 1:  # nothing sparse is left
+        values = x._vals.index_select(0, which)
+        return values.sum(0).to(x.dtype) if x.dtype != _C.bool else values.any(0)
+    kept = indices[[d for d in range(n) if d != at]].index_select(1, which)
+    return _taken(x, which, kept, size, x._sorted)
+
+
+def cut(x: SparseTensor, dim: int, begin: int, end: int, step: int = 1) -> SparseTensor:
+    """The slices from begin up to end along a dim."""
+    at = wrapped("slice", dim, x.dim())
+    layout = x._layout
+    x = to_coo(x)
+    indices, n = x._parts[0], x._parts[0].shape[0]
+    size = list(x.shape)
+    size[at] = max(0, -(-(end - begin) // step))
+    if at >= n:
+        values = x._vals[(slice(None),) * (at - n + 1) + (slice(begin, end, step),)]
+        return make(COO, (indices,), values, size, x._sorted)
+    row = indices[at] - begin
+    inside = (row >= 0) & (indices[at] < end)
+    if step != 1:
+        inside = inside & (row % step == 0)
+    which = inside.nonzero().squeeze(1)
+    new = indices.index_select(1, which)
+    new[at] = row.index_select(0, which) // step
+    found = _taken(x, which, new, size, x._sorted)
+    return to_sparse(found, layout=layout) if layout in (CSR, CSC) else found
+
+
+def narrow(x: SparseTensor, dim: int, start: Any, length: int) -> SparseTensor:
+    """`length` slices along a dim, from `start` on."""
+    at = wrapped("narrow", dim, x.dim())
+    start = int(start)
+    start += x.shape[at] if start < 0 else 0
+    if start < 0 or length < 0 or start + length > x.shape[at]:
+        raise RuntimeError(f"narrow: {length} slices from {start} on are out of range for dim {at} of "
+                           f"size {x.shape[at]}")  # fmt: skip
+    return cut(x, at, start, start + length)
+
+
+def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
+    """Slices along a dim by their indices."""
+    at = wrapped("index_select", dim, x.dim())
+    if index.dim() > 1 or index.dtype not in (_C.int64, _C.int32):
+        raise IndexError(f"index_select: index must be a vector of int64 or int32, got {index.dtype} "
+                         f"of shape {list(index.shape)}")  # fmt: skip
+    layout = x._layout
+    x = to_coo(x)
+    indices, n = x._parts[0], x._parts[0].shape[0]
+    wanted = index.reshape(-1).long()
+    size = list(x.shape)
+    size[at] = wanted.shape[0]
+    if wanted.numel() and (int(wanted.min()) < 0 or int(wanted.max()) >= x.shape[at]):
+        raise IndexError(f"index_select: an index is out of range for dim {at} of size {x.shape[at]}")
+    if at >= n:
+        values = x._vals.index_select(at - n + 1, wanted)
+        return make(COO, (indices,), values, size, x._sorted)
+    sorted_rows, order = indices[at].sort(stable=True)
+    begin = _C.searchsorted(sorted_rows, wanted)
+    counts = _C.searchsorted(sorted_rows, wanted, right=True) - begin
+    total = int(counts.sum())
+    slot = numbers(wanted.shape[0], wanted).repeat_interleave(counts, output_size=total)
+    ahead = (counts.cumsum(0) - counts - begin).index_select(0, slot)
+    which = order.index_select(0, numbers(total, wanted) - ahead)
+    new = indices.index_select(1, which)
+    new[at] = slot
+    found = _taken(x, which, new, size, x._sorted and at == 0)
+    return to_sparse(found, layout=layout) if layout in (CSR, CSC) else found
+
+
+def getitem(x: SparseTensor, index: Any) -> Tensor:
+    """x[...]: ints, slices, None, Ellipsis, and lists or tensors of ints."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    named = sum(1 for i in items if i is not None and i is not ...)
+    if named > x.dim():
+        raise IndexError(f"indexing: {named} indices for {x.dim()} dims")
+    if ... in [i for i in items if not isinstance(i, Tensor)]:
+        k = next(k for k, i in enumerate(items) if i is ...)
+        items[k : k + 1] = [slice(None)] * (x.dim() - named)
+    found: Any = x
+    dim = 0
+    for item in items:
+        if isinstance(item, Tensor) and item.dim() == 0 and item.dtype != _C.bool:
+            item = int(item)
+        if isinstance(item, bool) or item is ...:
+            raise NotImplementedError("indexing: bools do not index sparse tensors")
+        if not isinstance(found, SparseTensor):  # its sparse dims are gone
+            rest = items[items.index(item) if item is not None else dim :]
+            return found[(slice(None),) * dim + tuple(rest)]
+        if item is None:
+            found = unsqueeze(found, dim)
+            dim += 1
+        elif isinstance(item, slice):
+            begin, end, step = item.indices(found.shape[dim])
+            if step <= 0:
+                raise ValueError(f"indexing: the step of a slice must be positive, got {step}")
+            if (begin, end, step) != (0, found.shape[dim], 1):
+                found = cut(found, dim, begin, max(begin, end), step)
+            dim += 1
+        elif hasattr(item, "__index__"):
+            found = select(found, dim, item.__index__())
+        else:
+            places = item if isinstance(item, Tensor) else _C.tensor(item, device=x.device)
+            if places.dtype == _C.bool:
+                places = places.nonzero().squeeze(1)
+            if places.dim() != 1:
+                raise NotImplementedError("indexing: sparse tensors take lists of ints of one dim, "
+                                          f"got shape {list(places.shape)}")  # fmt: skip
+            count = found.shape[dim]
+            found = index_select(found, dim, _C.where(places < 0, places + count, places))
+            dim += 1
+    return found
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
+    """Sparse tensors one after the other along a dim."""
+    if not all(isinstance(x, SparseTensor) and x._layout is COO for x in tensors):
+        raise RuntimeError("cat: either all tensors are of layout sparse_coo, or none is sparse")
+    first = tensors[0]
+    at = wrapped("cat", dim, first.dim())
+    n = first.sparse_dim()
+    for x in tensors:
+        if x.sparse_dim() != n or x.dim() != first.dim() or any(
+            a != b for d, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if d != at
+        ):  # fmt: skip
+            raise RuntimeError(f"cat: sizes must agree but for dim {at}, got {list(first.shape)} and "
+                               f"{list(x.shape)}")  # fmt: skip
+    size = list(first.shape)
+    size[at] = sum(x.shape[at] for x in tensors)
+    before, indices, values = 0, [], []
+    for x in tensors:
+        own = x._parts[0]
+        if at < n and before:
+            own = own.clone()
+            own[at] += before
+        left, right = before, size[at] - before - x.shape[at]
+        indices.append(own)
+        values.append(x._vals if at < n else _padded(x._vals, at - n + 1, left, right))
+        before += x.shape[at]
+    return make(COO, (_C.cat(indices, 1),), _C.cat(values), size,
+                at == 0 and n > 0 and all(x._sorted for x in tensors))  # fmt: skip
+
+
+def _padded(values, dim, left, right):
+    """Zeros before and after the values along a dim."""
+    shape = list(values.shape)
+    sides = []
+    for width in (left, right):
+        shape[dim] = width
+        sides.append(values.new_zeros(shape))
+    return _C.cat((sides[0], values, sides[1]), dim)
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
+    """Sparse tensors of one size along a new dim."""
+    at = wrapped("stack", dim, tensors[0].dim() + 1)
+    return cat([unsqueeze(x, at) for x in tensors], at)
+

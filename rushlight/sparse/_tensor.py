@@ -1,0 +1,320 @@
+"""SparseTensor: a tensor that holds indices and values instead of all its elements.
+
+It derives from Tensor, so that programs see one; to the core it has sizes, a dtype and a device, but
+no memory (csrc/core/memoryless.h). Operators come to `__torch_function__`, and the rules that run
+them (_rules.py and its neighbours) work on the indices and the values, which are ordinary tensors.
+Gradients flow through the values: a sparse tensor requires grad where they do, and its gradient is
+theirs, at the same places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight import _C
+from rushlight._C import Tensor
+
+COO, CSR, CSC, BSR, BSC = (
+    _C.sparse_coo, _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc,
+)  # fmt: skip
+ROW_LAYOUTS = (CSR, BSR)  # whose compressed indices count rows
+BLOCK_LAYOUTS = (BSR, BSC)
+
+# Names of layouts in texts, as PyTorch's printed tensors have them behind the package.
+NAMES = {COO: "sparse_coo", CSR: "sparse_csr", CSC: "sparse_csc", BSR: "sparse_bsr",
+         BSC: "sparse_bsc"}  # fmt: skip
+
+
+class SparseTensor(Tensor):
+    """A tensor whose layout is sparse_coo, sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
+
+    _layout: Any
+    _parts: tuple[Tensor, ...]  # indices; or compressed and plain indices
+    _vals: Tensor
+    _sorted: bool  # COO: are the indices in order, each there once?
+    _rows: Any  # what products need to know of the indices, see _products.py
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        from rushlight.sparse._rules import dispatch
+
+        return dispatch(func, args, kwargs or {})
+
+    # What kind of tensor it is.
+
+    @property
+    def layout(self) -> Any:  # type: ignore[override]
+        """How the elements are stored."""
+        return self._layout
+
+    @property
+    def is_sparse(self) -> bool:  # type: ignore[override]
+        """True for the layout sparse_coo."""
+        return self._layout is COO
+
+    @property
+    def is_sparse_csr(self) -> bool:  # type: ignore[override]
+        """True for the layout sparse_csr."""
+        return self._layout is CSR
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """Bytes of the values and the indices."""
+        return self._vals.nbytes + sum(p.nbytes for p in self._parts)
+
+    @property
+    def T(self) -> Tensor:  # type: ignore[override]
+        """The dimensions in reverse order."""
+        return self.permute(*range(self.dim() - 1, -1, -1))
+
+    @property
+    def mT(self) -> Tensor:  # type: ignore[override]
+        """The last two dimensions exchanged."""
+        return self.transpose(-2, -1)
+
+    @property
+    def H(self) -> Tensor:  # type: ignore[override]
+        """The conjugate transpose of a matrix."""
+        return self.transpose(0, 1).conj()
+
+    @property
+    def mH(self) -> Tensor:  # type: ignore[override]
+        """The conjugate, with the last two dimensions exchanged."""
+        return self.transpose(-2, -1).conj()
+
+    @property
+    def real(self) -> Tensor:  # type: ignore[override]
+        """The real parts."""
+        return with_values(self, self._vals.real)
+
+    @property
+    def imag(self) -> Tensor:  # type: ignore[override]
+        """The imaginary parts."""
+        return with_values(self, self._vals.imag)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:  # type: ignore[override]
+        """The legacy name of the tensor's type, or the tensor converted to a dtype."""
+        if dtype is not None:
+            values = self._vals.type(dtype)
+            return self if values is self._vals else with_values(self, values)
+        package, _, rest = self._vals.type().partition(".")
+        place, _, name = rest.rpartition(".")
+        space = "sparse" if self._layout is COO else NAMES[self._layout]
+        return ".".join(p for p in (package, place, space, name) if p)
+
+    def stride(self, dim: Any = None) -> Any:  # type: ignore[override]
+        """Zeros: the elements of a sparse_coo tensor do not lie in steps; others have none."""
+        if self._layout is not COO:
+            raise RuntimeError(f"stride: tensors of layout {NAMES[self._layout]} have no strides")
+        return (0,) * self.dim() if dim is None else 0
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """False."""
+        return False
+
+    def storage_offset(self) -> int:
+        """0."""
+        return 0
+
+    def data_ptr(self) -> int:
+        """Raises: there is no memory that holds all elements."""
+        raise RuntimeError("data_ptr: a sparse tensor has no memory of its own; its values() have")
+
+    def untyped_storage(self) -> Any:  # type: ignore[override]
+        """Raises: there is no memory that holds all elements."""
+        raise NotImplementedError(
+            "untyped_storage: a sparse tensor has no storage of its own; its values() have"
+        )
+
+    def storage(self) -> Any:  # type: ignore[override]
+        """Raises: there is no memory that holds all elements."""
+        raise NotImplementedError(
+            "storage: a sparse tensor has no storage of its own; its values() have"
+        )
+
+    def numpy(self, *, force: bool = False) -> Any:  # type: ignore[override]
+        """Raises: NumPy has no sparse arrays."""
+        raise TypeError("numpy: a sparse tensor is no array; use to_dense() first")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:  # type: ignore[override]
+        raise TypeError("numpy: a sparse tensor is no array; use to_dense() first")
+
+    def tolist(self) -> Any:  # type: ignore[override]
+        """Raises: the elements are not all there."""
+        raise RuntimeError("tolist: a sparse tensor has no list of all elements; to_dense() has")
+
+    # Gradients: those of the values.
+
+    @property
+    def requires_grad(self) -> bool:  # type: ignore[override]
+        """Whether operations on the values are recorded."""
+        return self._vals.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, on: bool) -> None:
+        self._vals.requires_grad = on
+
+    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:  # type: ignore[override]
+        """Sets requires_grad; returns the tensor."""
+        self._vals.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:  # type: ignore[override]
+        """True for tensors that no recorded operation made."""
+        return self._vals.is_leaf
+
+    @property
+    def grad_fn(self) -> Any:  # type: ignore[override]
+        """The node that made the values, or None."""
+        return self._vals.grad_fn
+
+    @property
+    def grad(self) -> Any:  # type: ignore[override]
+        """The gradient, with the indices of this tensor, or None."""
+        found = self._vals.grad
+        return None if found is None else with_values(self, found)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self._vals.grad = None if value is None else values_at(self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._vals.grad = None
+
+    @property
+    def data(self) -> SparseTensor:  # type: ignore[override]
+        """The tensor, cut off from the graph."""
+        return with_values(self, self._vals.detach())
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if not isinstance(value, SparseTensor) or value._layout is not self._layout:
+            raise RuntimeError(f"data: expected a tensor of layout {NAMES[self._layout]}")
+        replace(self, value._parts, value._vals.detach(), value._sorted, value.shape)
+
+    @property
+    def retains_grad(self) -> bool:  # type: ignore[override]
+        """Whether retain_grad() was called."""
+        return self._vals.retains_grad
+
+    @property
+    def output_nr(self) -> int:  # type: ignore[override]
+        """Which result of grad_fn the values are."""
+        return self._vals.output_nr
+
+    @property
+    def _version(self) -> int:  # type: ignore[override]
+        return self._vals._version
+
+    def retain_grad(self) -> None:
+        """Keeps the gradient of a tensor that is no leaf."""
+        self._vals.retain_grad()
+
+    def register_hook(self, hook: Any) -> Any:
+        """Calls hook(grad) when the gradient is there; what it returns takes its place."""
+
+        def of_values(grad):
+            found = hook(with_values(self, grad))
+            return None if found is None else values_at(self, found)
+
+        return self._vals.register_hook(of_values)
+
+    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False,
+                 inputs: Any = None) -> None:  # fmt: skip
+        """Adds to the gradients of the leaves that the values were computed from."""
+        if gradient is None:
+            raise RuntimeError("backward: a sparse tensor needs a gradient of its shape")
+        seed = values_at(self, gradient)
+        self._vals.backward(seed, retain_graph, create_graph, inputs)
+
+    def _any_nan(self) -> bool:
+        return bool(self._vals.isnan().any())
+
+    # Copies and texts.
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        from rushlight.sparse._text import text_of
+
+        return text_of(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from rushlight._utils import _rebuild_sparse_tensor
+
+        values = self._vals if self._vals.is_leaf else self._vals.detach()
+        size = _C.Size(self.shape)
+        if self._layout is COO:
+            return _rebuild_sparse_tensor, (COO, (self._parts[0], values, size, self._sorted))
+        return _rebuild_sparse_tensor, (self._layout, (*self._parts, values, size))
+
+    def __deepcopy__(self, memo: Any) -> SparseTensor:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "deepcopy: only tensors created by the user (leaves of the graph) can be "
+                "deep-copied; use tensor.detach().clone() for the others"
+            )
+        values = self._vals.detach().clone().requires_grad_(self.requires_grad)
+        parts = tuple(p.clone() for p in self._parts)
+        memo[id(self)] = made = make(self._layout, parts, values, self.shape, self._sorted)
+        return made
+
+    def __format__(self, spec: str) -> str:
+        return object.__format__(self, spec)
+
+    def __len__(self) -> int:
+        if self.dim() == 0:
+            raise TypeError("len: a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    __hash__ = Tensor.__hash__
+
+
+def make(
+    layout: Any, parts: Sequence[Tensor], values: Tensor, size: Sequence[int], coalesced: bool = False
+) -> SparseTensor:  # fmt: skip
+    """A sparse tensor of parts that fit together; they are not copied."""
+    made: SparseTensor = _C._make_memoryless(SparseTensor, size, values.dtype, values.device)
+    made._layout, made._parts, made._vals = layout, tuple(parts), values
+    made._sorted, made._rows = coalesced, None
+    return made
+
+
+def with_values(x: SparseTensor, values: Tensor) -> SparseTensor:
+    """A tensor with other values at the same places."""
+    shape = x.shape
+    if x._layout is COO and values.dim() != x._vals.dim():
+        shape = (*shape[: x._parts[0].shape[0]], *values.shape[1:])
+    made = make(x._layout, x._parts, values, shape, x._sorted)
+    made._rows = x._rows
+    return made
+
+
+def replace(x: SparseTensor, parts: Any, values: Tensor, coalesced: bool, size: Any) -> None:
+    """x becomes a tensor of other parts, in place."""
+    if tuple(size) != tuple(x.shape):
+        _C._resize_memoryless(x, tuple(size))
+    x._parts, x._vals, x._sorted, x._rows = tuple(parts), values, coalesced, None
+
+
+def values_at(x: SparseTensor, given: Any) -> Tensor:
+    """The values of a tensor, sparse or dense, at the places of x."""
+    if isinstance(given, SparseTensor) and given._layout is x._layout:
+        same = len(given._vals) == len(x._vals) and all(
+            a is b or _C.equal(a, b) for a, b in zip(given._parts, x._parts, strict=True)
+        )
+        if same:
+            return given._vals
+    from rushlight.sparse._convert import sparse_mask
+
+    if isinstance(given, SparseTensor):
+        given = given.to_dense()
+    return sparse_mask(given, x)._vals

@@ -118,10 +118,10 @@ def argument_lines(calls, shown_name) -> list[str]:
             if text:
                 texts.setdefault(name, {})[text] = True
     lines = []
-    for name, kinds in types.items():
+    for name, kinds in sorted(types.items(), key=lambda item: item[0] == "out"):
         kinds = [k for k in kinds if not any(k != o and k in o.split(" or ") for o in kinds)]
         shown = " or ".join(kinds) + (", optional" if optional[name] else "")
-        said = " ".join(texts.get(name, {}))
+        said = either(list(texts.get(name, {})))
         lines.append(wrapped(f"{name} ({shown}): {said}".rstrip(": "), "    ", "        "))
     return lines
 
@@ -144,7 +144,7 @@ def body(rows, calls, shown_name, of="") -> str:
     lines = argument_lines(calls, shown_name)
     if lines:
         parts.append("Arguments:\n" + "\n".join(lines))
-    parts.append("Returns:\n" + wrapped(" ".join(unique(map(returned, rows))), "    "))
+    parts.append("Returns:\n" + wrapped(either(unique(map(returned, rows))), "    "))
     for title, key in (("Raises", "raises"), ("Differs from PyTorch", "differs")):
         found = unique(getattr(row.told, key) for row in rows)
         if found:
@@ -156,8 +156,9 @@ def body(rows, calls, shown_name, of="") -> str:
 
 
 def sentence(text) -> str:
-    """A summary as a sentence: with a capital where it begins with a word, and a stop."""
-    begins = text.partition(" ")[0]
-    if begins.isalpha() and begins.islower() and len(begins) > 1 and begins in ("self", "how"):
-        text = text.capitalize()
     return text if text.endswith((".", "?")) else text + "."
+
+
+def either(texts) -> str:
+    """What overloads say, as one sentence."""
+    return "; or ".join(text.removesuffix(".") for text in texts) + "." if texts else ""

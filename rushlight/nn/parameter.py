@@ -118,7 +118,18 @@ class _BufferMeta(_C._TensorMeta):  # type: ignore[misc, valid-type]
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
-    """A tensor that a Module lists among its buffers when it is assigned to an attribute."""
+    """A tensor that a Module lists among its buffers when it is assigned to an attribute.
+
+    Arguments:
+        data: the tensor.
+        persistent: whether state_dict() holds it.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.seen = nn.Buffer(rl.zeros(1), persistent=False)
+        >>> [name for name, _ in layer.named_buffers()], "seen" in layer.state_dict()
+        (['seen'], False)
+    """
 
     __torch_function__ = _C._disabled_torch_function_impl
 

@@ -207,7 +207,25 @@ class CrossEntropyLoss(_WeightedLoss):
 
 class LinearCrossEntropyLoss(_WeightedLoss):
     """A linear map to num_classes scores and their cross entropy; the scores are never whole in
-    memory (nn.functional.linear_cross_entropy)."""
+    memory (nn.functional.linear_cross_entropy).
+
+    Arguments:
+        in_features: features of the input.
+        num_classes: how many classes.
+        out_features: more dims of the targets, of which each has classes.
+        bias: whether the map has one.
+        device, dtype: where the parameters lie, and their dtype.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        weight: a factor per class.
+        ignore_index: targets of this class do not count; None is -100.
+        label_smoothing: how much of the probability is spread over all classes.
+        options: how the work is cut, a LinearCrossEntropyOptions.
+
+    Example:
+        >>> loss = nn.LinearCrossEntropyLoss(4, 10, reduction="sum")
+        >>> loss(rl.zeros(3, 4), rl.tensor([1, 2, 3])).shape
+        rushlight.Size([])
+    """
 
     __constants__: tuple[str, ...] = (
         "num_classes",

@@ -62,6 +62,33 @@ _WITH_INDICES = {
 _VALUES = {1: _C.max_pool1d, 2: _C.max_pool2d, 3: _C.max_pool3d}
 
 
+_SHAPES = {
+    1: {"shape": "(N, C, L)", "single": "(C, L)", "sizes": "2, 8", "shown": "[1, 2, 4]"},
+    2: {"shape": "(N, C, H, W)", "single": "(C, H, W)", "sizes": "2, 8, 8",
+        "shown": "[1, 2, 4, 4]"},
+    3: {"shape": "(N, C, D, H, W)", "single": "(C, D, H, W)", "sizes": "2, 8, 8, 8",
+        "shown": "[1, 2, 4, 4, 4]"},
+}  # fmt: skip
+_MAX_POOL = """The largest element of each window, and where it stands in the image if asked for.
+
+Each spatial size n becomes (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
+Arguments:
+    input: {shape} or {single}.
+    kernel_size: length of the window, one number for all dims or one per dim.
+    stride: distance between windows; None is kernel_size.
+    padding: elements of -inf on both sides, at most half of kernel_size.
+    dilation: distance between the elements of a window.
+    ceil_mode: keep a last window that hangs over the border.
+    return_indices: return (elements, positions); functions `..._with_indices` always do.
+
+Example:
+    >>> values, where = F.{name}(rl.zeros(1, {sizes}), 3, 2, padding=1, return_indices=True)
+    >>> values.shape, where.dtype
+    (rushlight.Size({shown}), rushlight.int64)
+"""
+
+
 def _max_pool(dims):
     def with_indices(input: Tensor, kernel_size: int | Sequence[int],
                      stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
@@ -75,35 +102,14 @@ def _max_pool(dims):
                  dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                  return_indices: bool = False
                  ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-        """Arguments: input: (N, C, L) or (C, L). kernel_size: length of the window, one number
-        for all dims or one per dim. stride: distance between windows; None is kernel_size.
-        padding: elements of -inf on both sides, at most half of kernel_size. dilation: distance
-        between the elements of a window. ceil_mode: keep a last window that hangs over the
-        border. return_indices: return where the elements were as well.
-
-        Arguments:
-            input: (N, C, D, H, W) or (C, D, H, W).
-            kernel_size: length of the window, one number for all dims or one per dim.
-            stride: distance between windows; None is kernel_size.
-            padding: elements of -inf on both sides, at most half of kernel_size.
-            dilation: distance between the elements of a window.
-            ceil_mode: keep a last window that hangs over the border.
-            return_indices: return where the elements were as well.
-
-        Example:
-            >>> F.max_pool3d(rl.arange(8.0).reshape(1, 1, 2, 2, 2), 2, stride=1)
-            tensor([[[[[7.]]]]])
-        """
         pool = _WITH_INDICES[dims] if return_indices else _VALUES[dims]
         stride = () if stride is None else stride
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d"
-    max_pool.__doc__ = (
-        "The largest element of each window; with return_indices also its place in the image."
-    )
     with_indices.__name__ = with_indices.__qualname__ = f"max_pool{dims}d_with_indices"
-    with_indices.__doc__ = "The largest element of each window, and its place in the image."
+    for pool in (max_pool, with_indices):
+        pool.__doc__ = _MAX_POOL.format(name=pool.__name__, **_SHAPES[dims])
     return max_pool, with_indices
 
 
@@ -320,6 +326,23 @@ def _tuple(value, dims):
     return (value,) * dims if isinstance(value, int) else tuple(value)
 
 
+_FRACTIONAL = """The largest elements of windows at distances that vary at random.
+
+Arguments:
+    input: {shape} or {single}.
+    kernel_size: length of the window, one number for all dims or one per dim.
+    output_size: spatial size of the result; this or output_ratio is given.
+    output_ratio: the size of the result as a part of that of the input, between 0 and 1.
+    return_indices: return (elements, positions); functions `..._with_indices` always do.
+
+Example:
+    >>> values, where = F.{name}(
+    ...     rl.zeros(1, {sizes}), 2, output_ratio=0.5, return_indices=True)
+    >>> values.shape
+    rushlight.Size({shown})
+"""
+
+
 def _fractional(dims):
     name = f"fractional_max_pool{dims}d"
 
@@ -356,31 +379,15 @@ def _fractional(dims):
              output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
              _random_samples: Tensor | None = None
              ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-        """Arguments: input: (N, C, H, W) or (C, H, W). kernel_size: length of the window, one
-        number for all dims or one per dim. output_size: (H, W) of the result; this or
-        output_ratio is given. output_ratio: the size of the result as a part of that of the
-        input, between 0 and 1. return_indices: return where the elements were as well.
-
-        Arguments:
-            input: (N, C, D, H, W) or (C, D, H, W).
-            kernel_size: length of the window, one number for all dims or one per dim.
-            output_size: (D, H, W) of the result; this or output_ratio is given.
-            output_ratio: the size of the result as a part of that of the input, between 0 and 1.
-            return_indices: return where the elements were as well.
-
-        Example:
-            >>> F.fractional_max_pool3d(rl.zeros(1, 1, 6, 6, 6), 2, output_size=(3, 4, 5)).shape
-            rushlight.Size([1, 1, 3, 4, 5])
-        """
         pair = with_indices(
             input, kernel_size, output_size, output_ratio, return_indices, _random_samples
         )
         return pair if return_indices else pair[0]
 
     pool.__name__ = pool.__qualname__ = name
-    pool.__doc__ = "The largest elements of windows at distances that vary at random."
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
-    with_indices.__doc__ = f"{pool.__doc__[:-1]}, and their places."
+    for made in (pool, with_indices):
+        made.__doc__ = _FRACTIONAL.format(name=made.__name__, **_SHAPES[dims])
     policy = autocast_policy(cpu="float32")
     return policy(pool), policy(with_indices)
 

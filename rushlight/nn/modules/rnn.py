@@ -40,6 +40,14 @@ def _check_size(label, value):
         raise ValueError(f"{label} must be greater than zero, got {value}")
 
 
+def _no_others(name, other):
+    """RNN and GRU answer to an LSTM's argument with a ValueError, as PyTorch's do."""
+    if "proj_size" in other:
+        raise ValueError(f"proj_size is for LSTM only, not for {name}")
+    if other:
+        raise TypeError(f"{name}: unexpected keyword argument {next(iter(other))!r}")
+
+
 class RNNBase(Module):
     """What recurrent layers share: parameters by layer and direction, checks, states."""
 
@@ -292,17 +300,16 @@ class RNN(RNNBase):
         (rushlight.Size([5, 2, 4]), rushlight.Size([1, 2, 4]))
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size is for LSTM only, not for RNN")
-        if len(args) > 3:
-            nonlinearity, args = args[3], (*args[:3], *args[4:])
-        else:
-            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1,
+                 nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, device: Device = None,
+                 dtype: _dtype | None = None, **other: Any) -> None:  # fmt: skip
+        _no_others("RNN", other)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
         self.nonlinearity = nonlinearity
-        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias,
+                         batch_first, dropout, bidirectional, 0, device, dtype)  # fmt: skip
 
     @overload
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
@@ -340,10 +347,12 @@ class GRU(RNNBase):
         (rushlight.Size([5, 2, 8]), rushlight.Size([2, 2, 4]))
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size is for LSTM only, not for GRU")
-        super().__init__("GRU", *args, **kwargs)
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 device: Device = None, dtype: _dtype | None = None, **other: Any) -> None:  # fmt: skip
+        _no_others("GRU", other)
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, 0, device, dtype)  # fmt: skip
 
     @overload
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
@@ -383,8 +392,11 @@ class LSTM(RNNBase):
         (rushlight.Size([2, 5, 4]), rushlight.Size([2, 2, 4]), rushlight.Size([2, 2, 4]))
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 proj_size: int = 0, device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, proj_size, device, dtype)  # fmt: skip
 
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None

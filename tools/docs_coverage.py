@@ -4,7 +4,8 @@ A name is documented when
 
 - its summary says something: more than the words of its name and arguments;
 - every argument of its signature is described (or, for classes, those of __init__);
-- an example calls it, shows what comes out, and, where there are options, sets one.
+- an example calls it, shows what comes out, and sets an option where there are some (those that
+  many names share, such as `out` and `device`, aside).
 
 Aliases and in-place forms have the example of what they stand for. Constants, exceptions, names
 that only say that something is absent and old names of something else are not counted.
@@ -48,6 +49,10 @@ AREAS = {
 }
 # Arguments that need no words: what is passed on, and private ones.
 SELF_EXPLAINING = {"self", "cls"}
+# Options that are the same for every name which has them: an example need not set one of these.
+MINOR = frozenset("""out device dtype layout pin_memory requires_grad memory_format generator inplace
+foreach fused capturable differentiable last_epoch sparse_grad storage_offset validate_args
+retain_graph""".split())
 STOP_WORDS = frozenset("a an the of in to and or is are as by for with on at its it self input".split())
 MODULES = """rushlight rushlight.nn.functional rushlight.nn rushlight.nn.init rushlight.nn.utils
 rushlight.nn.utils.rnn rushlight.nn.utils.parametrize rushlight.nn.utils.parametrizations
@@ -118,11 +123,13 @@ def parameters(value: Any) -> list[inspect.Parameter]:
         found = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [p for p in found if not p.name.startswith("_") and p.name not in SELF_EXPLAINING]
+    named = (p for p in found if p.name not in SELF_EXPLAINING and not p.name.startswith("_"))
+    return [p for p in named if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def stands_for_another(doc: str) -> bool:
-    return bool(re.search(r"The in-place form of `|Another name of `|, in memory of its own\.", doc))
+    text = " ".join(doc.split())
+    return bool(re.search(r"The in-place form of `|Another name of `|, in memory of its own\.", text))
 
 
 def words(text: str) -> set[str]:
@@ -160,22 +167,18 @@ def argument_fault(value: Any, doc: str) -> str:
 
 def example_fault(name: str, value: Any, doc: str) -> str:
     own = name.rsplit(".", 1)[-1]
+    op = str(getattr(value, "__name__", own)).removeprefix("_special_")
     if ">>> " not in doc:
         return "no example"
     code = "\n".join(re.findall(r"(?m)^\s*(?:>>>|\.\.\.) ?(.*)$", doc))
     if not re.search(r"(?m)^\s*(?!>>>|\.\.\.)\S.*$", doc.split(">>> ", 1)[1].partition("\n")[2]):
         return "the example shows no result"
-    calls = [m for m in re.finditer(rf"\b{re.escape(own)}\b(\(?)", code)]
-    if not calls and not is_operator_or_class(value, code):
+    if not re.search(rf"\b({re.escape(own)}|{re.escape(op)})\b", code):
         return "the example does not call it"
-    options = [p for p in parameters(value) if p.default is not p.empty and p.name != "out"]
-    if options and not sets_an_option(value, own, code, options):
+    options = [p for p in parameters(value) if p.default is not p.empty and p.name not in MINOR]
+    if options and not any(sets_an_option(value, called, code, options) for called in (own, op)):
         return "the example shows only defaults"
     return ""
-
-
-def is_operator_or_class(value: Any, code: str) -> bool:
-    return isinstance(value, type) and "class " in code
 
 
 def sets_an_option(value: Any, own: str, code: str, options: list[inspect.Parameter]) -> bool:

@@ -96,7 +96,19 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 def cholesky_solve(
     input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """X with A X = input, where input2 is the factor of A."""
+    """X with A X = input, where input2 is the factor of A.
+
+    Arguments:
+        input: (..., n, k), the right side.
+        input2: the triangular factor of A.
+        upper: it is the upper one.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.cholesky_solve(rl.ones(2, 1), rl.tensor([[2.0, 0.0], [0.0, 1.0]]), upper=False)
+        tensor([[0.2500],
+                [1.0000]])
+    """
     need_matrices("cholesky_solve", input=input, input2=input2)
     L, B = same_batch("cholesky_solve", input2, input)
     lower = L.mH if upper else L
@@ -106,7 +118,19 @@ def cholesky_solve(
 
 @autocast_policy(cpu="float32")
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of the matrix whose factor is input."""
+    """The inverse of the matrix whose factor is input.
+
+    Arguments:
+        input: the triangular factor of A, as linalg.cholesky gives it.
+        upper: it is the upper one.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> L = rl.tensor([[2.0, 0.0], [0.0, 4.0]])
+        >>> rl.cholesky_inverse(L, upper=False)
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.0625]])
+    """
     need_matrices("cholesky_inverse", input=input)
     zero = (input.detach().diagonal(0, -2, -1) == 0).to(_C.int32)
     place = zero.argmax(-1).to(_C.int32) + 1 if zero.shape[-1] else zero.sum(-1)
@@ -201,7 +225,20 @@ def lu(
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
               unpack_pivots: bool = True, *, out: Sequence[Tensor] | None = None
               ) -> return_types.lu_unpack:  # fmt: skip
-    """P, L and U from what lu_factor returns; those not asked for are empty."""
+    """P, L and U from what lu_factor returns; those not asked for are empty.
+
+    Arguments:
+        LU_data, LU_pivots: what linalg.lu_factor gave.
+        unpack_data: make L and U.
+        unpack_pivots: make P.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> factors = rl.linalg.lu_factor(rl.tensor([[4.0, 3.0], [2.0, 1.0]]))
+        >>> rl.lu_unpack(*factors, unpack_pivots=False).U
+        tensor([[ 4.0000,  3.0000],
+                [ 0.0000, -0.5000]])
+    """
     need_matrices("lu_unpack", LU_data=LU_data)
     empty = LU_data.new_empty(0)
     if LU_pivots.ndim + 1 != LU_data.ndim:
@@ -257,7 +294,17 @@ def old_qr(input, some=True, *, out=None):
 
 @autocast_policy(cpu="float32")
 def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.geqrf:
-    """QR as LAPACK keeps it: R, below it the reflections, and their factors tau."""
+    """QR as LAPACK keeps it: R, below it the reflections, and their factors tau.
+
+    Arguments:
+        input: (..., m, n).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> a, tau = rl.geqrf(rl.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> a.shape, tau.shape
+        (rushlight.Size([2, 2]), rushlight.Size([2]))
+    """
     return with_out("geqrf", Geqrf(_C._geqrf(input)), out)
 
 

@@ -254,7 +254,15 @@ def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.l
 
 
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinants; nan where they are negative."""
+    """The logarithm of the determinants; nan where they are negative.
+
+    Arguments:
+        input: (..., n, n).
+
+    Example:
+        >>> rl.logdet(rl.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor(1.7918)
+    """
     sign, logabsdet, _, _ = _C._slogdet(input)
     if input.is_complex():
         return sign.log() + logabsdet

@@ -1,7 +1,9 @@
 """The Python side of the ops: bindings/methods.cpp with its docstrings."""
 
 import keyword
+from dataclasses import replace
 
+import docstrings
 from emit_ops import HEADER, c_string, entries_of, is_method
 from row import with_out
 
@@ -69,16 +71,32 @@ def python_default(arg, parsed):
 
 def docstring(entries, form):
     """The signature with the most arguments, which stands for all; and all of them where there are
-    several, or where it cannot show a default."""
+    several, or where it cannot show a default. Then what the rows say (docstrings.py)."""
     shown = visible(entries, form)
     fullest = max(shown, key=lambda e: (len(call_args(e, form)), e.row.varargs))
     parsed = text_signature(fullest, form, parsed=True)
     signatures = list(dict.fromkeys(text_signature(e, form) for e in shown))
-    body = "\n".join(dict.fromkeys(e.row.doc for e in shown))
+    text = told(entries, form)
     if signatures != [parsed]:
         calls = (s.replace("$self, ", "").replace("$self", "") for s in signatures)
-        body = "\n".join(calls) + "\n\n" + body
-    return f"{parsed}\n--\n\n{body}"
+        text = "\n".join(calls) + "\n\n" + text
+    return f"{parsed}\n--\n\n{text}"
+
+
+def told(entries, form):
+    """A docstring without its signatures."""
+    shown = visible(entries, form)
+    rows = [e.row for e in shown]
+    calls = [(e.row, call_args(e, form)) for e in shown]
+    name, first = shown[0].name, shown[0].row
+    of = ""
+    if shown[0].form == "InPlace" and first.kind != "mutate" and "internal" not in first.forms:
+        of = f"The in-place form of `{first.name}`: writes the result into self and returns it."
+        rows = [replace(row, told=replace(row.told, returns="Tensor: self.")) for row in rows]
+    elif name != first.name:
+        of = f"Another name of `{first.name}`."
+    text = docstrings.body(rows, calls, lambda arg: shown_name(arg, form), of)
+    return docstrings.for_function(text) if form == "function" else text
 
 
 def method_table(names, form):

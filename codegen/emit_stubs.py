@@ -4,9 +4,10 @@ What is bound by hand stands in stub_core.pyi and stub_tensor.pyi; the ops are p
 """
 
 import keyword
+import textwrap
 from pathlib import Path
 
-from emit_bindings import by_name, call_args, shown_name, visible
+from emit_bindings import by_name, call_args, shown_name, told, visible
 from schema import TableError
 
 PARTS = [Path(__file__).with_name(name) for name in ("stub_core.pyi", "stub_tensor.pyi")]
@@ -93,14 +94,21 @@ def definitions(name, entries, form, pad):
     signatures = {}  # rows may differ in what a stub does not tell
     for entry in shown:
         for spread in (False, True) if entry.row.varargs else (False,):
+            doc = entry.row.doc if signatures else quoted(told(entries, form), pad)
             signatures.setdefault(
-                parameters(entry, form, spread), (result_type(entry.row), entry.row.doc)
+                parameters(entry, form, spread), (result_type(entry.row), doc)
             )
     overload = f"{pad}@overload\n" if len(signatures) > 1 else ""
     return "".join(
         f'{overload}{pad}def {name}({given}) -> {result}:\n{pad}    """{doc}"""\n'
         for given, (result, doc) in signatures.items()
     )
+
+
+def quoted(doc, pad):
+    """A docstring of several lines inside its quotes; that of the first overload serves all."""
+    text = doc.replace("\\", "\\\\").replace('"', '\\"')
+    return textwrap.indent(text, pad + "    ").lstrip() + "\n" + pad + "    "
 
 
 def stub(rows) -> str:

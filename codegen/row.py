@@ -41,6 +41,18 @@ class Arg:
 
 
 @dataclass(frozen=True)
+class Told:
+    """The keys of a row that only readers need."""
+
+    args: tuple[tuple[str, str], ...] = ()
+    about: str = ""
+    returns: str = ""
+    raises: str = ""
+    differs: str = ""
+    example: str = ""
+
+
+@dataclass(frozen=True)
 class Row:
     where: str  # "unary.yaml, row 3 (exp)"
     family: str
@@ -57,7 +69,8 @@ class Row:
     hidden: bool = False  # accepted, but shown in no signature
     kernels: tuple["Kernel", ...] = field(default=())
     cpp_name: str = ""  # where the core has another function of the op's name
-    doc: str = ""
+    doc: str = ""  # the summary; `told` has the rest of the text
+    told: Told = field(default=Told())
     # The next five are read by row_keys.py and formula.py.
     autocast: tuple[tuple[str, str], ...] = ()  # (device, policy)
     batch: str = ""  # a function of csrc/ops/vmap/batch_rules.h

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import docstrings
 import row_keys
 import yaml
 from formula import parse_profile
@@ -19,6 +20,7 @@ KINDS = ("compute", "view", "composite", "mutate")
 ROW_KEYS = (
     *("func", "forms", "kind", "op", "cpp_name", "alias", "varargs", "hidden", "kernel"),
     *("autocast", "batch", "python", "profile", "doc"),
+    *("args", *docstrings.KEYS),
 )
 DTYPES = (
     "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 "
@@ -256,6 +258,7 @@ def with_further_keys(row, data):
         batch=row_keys.default_batch(row) if batch is None else batch,
         places=places,
         through=through,
+        told=docstrings.parse_told(data, row),
         profile=tuple((key, f.cpp) for key, f in sorted(profile.items())),
     )
 

@@ -35,7 +35,22 @@ _options = PrintOptions()
 def set_printoptions(precision: int | None = None, threshold: float | None = None,
                      edgeitems: int | None = None, linewidth: int | None = None,
                      profile: str | None = None, sci_mode: bool | None = None) -> None:  # fmt: skip
-    """Sets how tensors print; `profile` ("default", "short", "full") is applied first."""
+    """Sets how tensors print; `profile` ("default", "short", "full") is applied first.
+
+    Arguments:
+        precision: digits behind the point.
+        threshold: tensors with more elements are shown in part.
+        edgeitems: how many elements at each end then.
+        linewidth: characters per line.
+        profile: "default", "short" or "full", to begin with.
+        sci_mode: always or never write 1.0e+00; None decides.
+
+    Example:
+        >>> with rl.printoptions():
+        ...     rl.set_printoptions(precision=2)
+        ...     print(rl.tensor([3.14159]))
+        tensor([3.14])
+    """
     global _options
     base = _options
     if profile is not None:
@@ -54,13 +69,27 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The present settings, as a dict that set_printoptions takes."""
+    """The present settings, as a dict that set_printoptions takes.
+
+    Example:
+        >>> rl.get_printoptions()["precision"]
+        4
+    """
     return asdict(_options)
 
 
 @contextlib.contextmanager
 def printoptions(**changes: Any) -> Iterator[None]:
-    """Print options for the time of a with block."""
+    """Print options for the time of a with block.
+
+    Arguments:
+        changes: what set_printoptions takes.
+
+    Example:
+        >>> with rl.printoptions(precision=2, sci_mode=False):
+        ...     print(rl.tensor([3.14159]))
+        tensor([3.14])
+    """
     global _options
     saved = _options
     set_printoptions(**changes)

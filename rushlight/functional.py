@@ -34,7 +34,21 @@ def nonzero(
 def nonzero(
     input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False
 ) -> Tensor | tuple[Tensor, ...]:
-    """The coordinates of the elements that are not zero: one row each, or one tensor per dim."""
+    """The coordinates of the elements that are not zero: one row each, or one tensor per dim.
+
+    Arguments:
+        input: a tensor.
+        out: a tensor to write the result into.
+        as_tuple: return one tensor per dim, as indexing takes them.
+
+    Example:
+        >>> x = rl.tensor([[0, 1], [2, 0]])
+        >>> rl.nonzero(x)
+        tensor([[0, 1],
+                [1, 0]])
+        >>> rl.nonzero(x, as_tuple=True)
+        (tensor([0, 1]), tensor([1, 0]))
+    """
     if not as_tuple:
         return _C.nonzero(input, out=out)
     if out is not None:
@@ -81,7 +95,22 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> _Unique:
-    """The distinct elements (or slices along dim) in order, with what else was asked for."""
+    """The distinct elements (or slices along dim) in order, with what else was asked for.
+
+    Arguments:
+        input: a tensor.
+        sorted: accepted; the result is always sorted.
+        return_inverse: also where each element of the input is in the result.
+        return_counts: also how often each occurs.
+        dim: compare slices along this dim; None compares elements.
+
+    Example:
+        >>> x = rl.tensor([3, 1, 3, 2])
+        >>> rl.unique(x)
+        tensor([1, 2, 3])
+        >>> rl.unique(x, return_inverse=True, return_counts=True)
+        (tensor([1, 2, 3]), tensor([2, 0, 2, 1]), tensor([1, 1, 2]))
+    """
     if dim is None:
         results: tuple[Tensor, Tensor, Tensor] = _C._unique2(
             input, sorted, return_inverse, return_counts
@@ -118,7 +147,18 @@ def unique_consecutive(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> _Unique:
-    """The input without repetitions of the element (or slice) before it."""
+    """The input without repetitions of the element (or slice) before it.
+
+    Arguments:
+        input: a tensor.
+        return_inverse: also where each element of the input is in the result.
+        return_counts: also how long each run is.
+        dim: compare slices along this dim; None compares elements.
+
+    Example:
+        >>> rl.unique_consecutive(rl.tensor([1, 1, 2, 2, 1]), return_counts=True)
+        (tensor([1, 2, 1]), tensor([2, 2, 1]))
+    """
     results = _C._unique_consecutive(input, return_inverse, return_counts, dim)
     return _asked_for(results, return_inverse, return_counts)
 
@@ -144,7 +184,15 @@ def _tensors(args, op):
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that tensors of these shapes broadcast to."""
+    """The shape that tensors of these shapes broadcast to.
+
+    Arguments:
+        shapes: shapes or numbers.
+
+    Example:
+        >>> rl.broadcast_shapes((2, 1), (3,), 1)
+        rushlight.Size([2, 3])
+    """
     return _broadcast("broadcast_shapes", shapes)
 
 
@@ -168,14 +216,36 @@ def _broadcast(op, shapes):
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All tensors expanded to their common shape."""
+    """All tensors expanded to their common shape.
+
+    Arguments:
+        tensors: tensors whose shapes go together.
+
+    Example:
+        >>> a, b = rl.broadcast_tensors(rl.zeros(2, 1), rl.zeros(3))
+        >>> a.shape, b.shape
+        (rushlight.Size([2, 3]), rushlight.Size([2, 3]))
+    """
     tensors = _tensors(tensors, "broadcast_tensors")
     shape = _broadcast("broadcast_tensors", [t.shape for t in tensors])
     return tuple(t.expand(shape) for t in tensors)
 
 
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinates of a grid: one tensor per axis, all of the grid's shape."""
+    """Coordinates of a grid: one tensor per axis, all of the grid's shape.
+
+    Arguments:
+        tensors: vectors.
+        indexing: 'ij' (the first vector runs along the first dim) or 'xy' (along the second, as
+            for pictures); None is 'ij', with a warning.
+
+    Example:
+        >>> x, y = rl.meshgrid(rl.tensor([1, 2]), rl.tensor([10, 20, 30]), indexing="ij")
+        >>> x, y
+        (tensor([[1, 1, 1],
+                [2, 2, 2]]), tensor([[10, 20, 30],
+                [10, 20, 30]]))
+    """
     tensors = _tensors(tensors, "meshgrid")
     if not tensors:
         raise RuntimeError("meshgrid: expects at least one tensor")
@@ -221,7 +291,15 @@ def atleast_1d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_1d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Tensors with at least one dim."""
+    """Tensors with at least one dim.
+
+    Arguments:
+        tensors: one or more tensors.
+
+    Example:
+        >>> rl.atleast_1d(rl.tensor(5))
+        tensor([5])
+    """
     return _at_least(tensors, 1, "atleast_1d")
 
 
@@ -232,7 +310,15 @@ def atleast_2d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_2d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Tensors with at least two dims."""
+    """Tensors with at least two dims.
+
+    Arguments:
+        tensors: one or more tensors.
+
+    Example:
+        >>> rl.atleast_2d(rl.tensor([1, 2]))
+        tensor([[1, 2]])
+    """
     return _at_least(tensors, 2, "atleast_2d")
 
 
@@ -243,12 +329,30 @@ def atleast_3d(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_3d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Tensors with at least three dims."""
+    """Tensors with at least three dims.
+
+    Arguments:
+        tensors: one or more tensors.
+
+    Example:
+        >>> rl.atleast_3d(rl.tensor([1, 2])).shape
+        rushlight.Size([1, 2, 1])
+    """
     return _at_least(tensors, 3, "atleast_3d")
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    """Matrices along the diagonal of a larger one, zeros elsewhere.
+
+    Arguments:
+        tensors: matrices; vectors count as rows, numbers as 1 by 1.
+
+    Example:
+        >>> rl.block_diag(rl.tensor([[1, 2]]), rl.tensor([[3], [4]]))
+        tensor([[1, 2, 0],
+                [0, 0, 3],
+                [0, 0, 4]])
+    """
     if not tensors:
         return _C.empty(1, 0)
     blocks = []
@@ -268,7 +372,18 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All tuples with one element from each vector, as rows."""
+    """All tuples with one element from each vector, as rows.
+
+    Arguments:
+        tensors: vectors.
+
+    Example:
+        >>> rl.cartesian_prod(rl.tensor([1, 2]), rl.tensor([3, 4]))
+        tensor([[1, 3],
+                [1, 4],
+                [2, 3],
+                [2, 4]])
+    """
     tensors = _tensors(tensors, "cartesian_prod")
     if not tensors:
         raise RuntimeError("cartesian_prod: expects at least one tensor")
@@ -281,7 +396,23 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of a vector, as rows."""
+    """All choices of r elements of a vector, as rows.
+
+    Arguments:
+        input: a vector.
+        r: how many elements per choice.
+        with_replacement: the same element may be chosen again.
+
+    Example:
+        >>> rl.combinations(rl.tensor([1, 2, 3]), r=2)
+        tensor([[1, 2],
+                [1, 3],
+                [2, 3]])
+        >>> rl.combinations(rl.tensor([1, 2]), with_replacement=True)
+        tensor([[1, 1],
+                [1, 2],
+                [2, 2]])
+    """
     if input.ndim != 1:
         raise RuntimeError(f"combinations: expects a vector, got shape {list(input.shape)}")
     if r < 0:
@@ -312,7 +443,23 @@ Tensor.combinations = combinations  # type: ignore[assignment, method-assign]
 
 
 def einsum(*args: Any) -> Tensor:
-    """Sums of products in Einstein's notation: einsum("ij,jk->ik", a, b), or with lists of ints."""
+    """Sums of products in Einstein's notation: einsum("ij,jk->ik", a, b), or with lists of ints.
+
+    Letters name dims: those that stand in several operands are multiplied, those missing behind
+    the arrow summed; `...` stands for the rest. Without an arrow the result has the letters that
+    occur once, in the order of the alphabet.
+
+    Arguments:
+        args: the equation, then the operands; or operands each followed by a list of dims.
+
+    Example:
+        >>> a, b = rl.tensor([[1.0, 2.0], [3.0, 4.0]]), rl.eye(2)
+        >>> rl.einsum("ij,jk->ik", a, b)
+        tensor([[1., 2.],
+                [3., 4.]])
+        >>> rl.einsum("ii", a), rl.einsum("ij->j", a)
+        (tensor(5.), tensor([4., 6.]))
+    """
     if not args:
         raise ValueError("einsum: expects an equation and operands")
     if not isinstance(args[0], str):
@@ -346,7 +493,17 @@ def _einsum_sublists(args):
 
 
 def tensordot(a: Tensor, b: Tensor, dims: int = 2, out: Tensor | None = None) -> Tensor:
-    """Contracts dims of a with dims of b: their number, or a list of dims for each."""
+    """Contracts dims of a with dims of b: their number, or a list of dims for each.
+
+    Arguments:
+        a, b: tensors.
+        dims: how many last dims of a meet first dims of b, or two lists of dims.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.tensordot(rl.ones(2, 3, 4), rl.ones(4, 3, 5), dims=([1, 2], [1, 0])).shape
+        rushlight.Size([2, 5])
+    """
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.ndim else dims.item()
     if isinstance(dims, int):
@@ -373,7 +530,19 @@ def tensordot(a: Tensor, b: Tensor, dims: int = 2, out: Tensor | None = None) ->
 
 
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
-    """The product of several matrices."""
+    """The product of several matrices.
+
+    The old form of linalg.multi_dot.
+
+    Arguments:
+        matrices: two or more.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.chain_matmul(rl.ones(2, 5), rl.ones(5, 3), rl.ones(3, 1))
+        tensor([[15.],
+                [15.]])
+    """
     matrices = _tensors(matrices, "chain_matmul")
     if not matrices:
         raise RuntimeError("chain_matmul: expects at least one matrix")
@@ -393,7 +562,22 @@ def norm(
     out: Tensor | None = None,
     dtype: _dtype | None = None,
 ) -> Tensor:
-    """The norm of a vector's elements, or the Frobenius norm of a matrix's."""
+    """The norm of a vector's elements, or the Frobenius norm of a matrix's.
+
+    The old form of linalg.vector_norm and linalg.matrix_norm.
+
+    Arguments:
+        input: a tensor.
+        p: the order: 'fro', 'nuc' or a number.
+        dim: the dim or dims; None is all.
+        keepdim: keep each reduced dim with size 1.
+        out: a tensor to write the result into.
+        dtype: dtype to convert to before.
+
+    Example:
+        >>> rl.norm(rl.tensor([3.0, 4.0])), rl.norm(rl.tensor([[3.0, 4.0]]), p=1, dim=1)
+        (tensor(5.), tensor([7.]))
+    """
     if isinstance(p, str):
         if p == "nuc":
             from rushlight import linalg
@@ -427,7 +611,17 @@ Tensor.norm = _norm_method  # type: ignore[method-assign]
 def cross(
     input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The product of vectors in space, along dim or the first dim of size 3."""
+    """The product of vectors in space, along dim or the first dim of size 3.
+
+    Arguments:
+        input, other: vectors of 3 along dim.
+        dim: the dim; None is the first of size 3. linalg.cross takes the last.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.cross(rl.tensor([1.0, 0.0, 0.0]), rl.tensor([0.0, 1.0, 0.0]), dim=0)
+        tensor([0., 0., 1.])
+    """
     from rushlight import linalg
 
     if dim is None:
@@ -449,12 +643,33 @@ Tensor.cross = _cross_method  # type: ignore[method-assign]
 def split(
     tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Pieces of one size, or of the given sizes, along dim."""
+    """Pieces of one size, or of the given sizes, along dim.
+
+    Arguments:
+        tensor: the tensor to cut.
+        split_size_or_sections: the length of pieces, or a list of lengths.
+        dim: the dim to work along; negative numbers count from the last one.
+
+    Returns: a tuple of views.
+
+    Example:
+        >>> rl.split(rl.arange(5), 2), rl.split(rl.zeros(2, 4), [1, 3], dim=1)[1].shape
+        ((tensor([0, 1]), tensor([2, 3]), tensor([4])), rushlight.Size([2, 3]))
+    """
     return Tensor.split(tensor, split_size_or_sections, dim)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor per dim, of elements counted in row-major order."""
+    """The coordinates, one tensor per dim, of elements counted in row-major order.
+
+    Arguments:
+        indices: int64 positions.
+        shape: the shape that was flattened.
+
+    Example:
+        >>> rl.unravel_index(rl.tensor([0, 5]), (2, 3))
+        (tensor([0, 1]), tensor([0, 2]))
+    """
     if isinstance(shape, Tensor):
         shape = shape.tolist()
     sizes = [shape] if isinstance(shape, int) else list(shape)
@@ -481,7 +696,20 @@ def cdist(
     p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
 ) -> Tensor:
-    """Distances between all rows of x1 and all rows of x2."""
+    """Distances between all rows of x1 and all rows of x2.
+
+    Arguments:
+        x1: (..., P, M).
+        x2: (..., R, M); leading dims broadcast.
+        p: which norm.
+        compute_mode: accepted; the way is chosen by size.
+
+    Shape: (..., P, R).
+
+    Example:
+        >>> rl.cdist(rl.tensor([[0.0, 0.0]]), rl.tensor([[3.0, 4.0], [0.0, 1.0]]), p=1.0)
+        tensor([[7., 1.]])
+    """
     modes = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
              "donot_use_mm_for_euclid_dist")  # fmt: skip
     if compute_mode not in modes:

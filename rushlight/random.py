@@ -24,6 +24,18 @@ def fork_rng(
     """Draws and seeds inside the with block leave no trace on the generator after it.
 
     `devices` names the devices besides the CPU, of which there are none.
+
+    Arguments:
+        devices: GPUs whose generators are kept as well.
+        enabled: False does nothing.
+        device_type: the kind of these devices.
+
+    Example:
+        >>> state = rl.get_rng_state()
+        >>> with rl.random.fork_rng(devices=[]):
+        ...     x = rl.rand(3)
+        >>> rl.equal(rl.get_rng_state(), state)
+        True
     """
     if not enabled:
         yield

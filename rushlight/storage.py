@@ -367,7 +367,21 @@ def _from_file(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of `size` elements over a file."""
+    """A tensor of `size` elements over a file.
+
+    Arguments:
+        filename: the file's path.
+        shared: writing to the tensor writes to the file, which is made longer if needed.
+        size: how many elements.
+        dtype, layout, device, pin_memory, requires_grad: of the result.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "numbers")
+        >>> _ = path.write_bytes(bytes([1, 2, 3]))
+        >>> rl.from_file(str(path), size=3, dtype=rl.uint8)
+        tensor([1, 2, 3], dtype=rushlight.uint8)
+    """
     dtype = _C.get_default_dtype() if dtype is None else dtype
     storage = map_file(filename, shared, size * dtype.itemsize)
     count = size or storage.nbytes() // dtype.itemsize

@@ -47,7 +47,20 @@ def _areas(op, y, x, dx, dim):
 def trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1
 ) -> Tensor:
-    """The integral along dim by the trapezoidal rule, over the points x or with steps of dx."""
+    """The integral along dim by the trapezoidal rule, over the points x or with steps of dx.
+
+    Arguments:
+        y: values.
+        x: where they were taken; or
+        dx: the distance between them, 1 by default.
+        dim: the dim to work along; negative numbers count from the last one.
+
+    Example:
+        >>> rl.trapezoid(rl.tensor([1.0, 2.0, 3.0]), dx=0.5)
+        tensor(2.)
+        >>> rl.trapezoid(rl.tensor([1.0, 3.0]), rl.tensor([0.0, 4.0]))
+        tensor(8.)
+    """
     areas, dim = _areas("trapezoid", y, x, dx, dim)
     return areas.sum(dim)
 
@@ -55,7 +68,18 @@ def trapezoid(
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Number | None = None, dim: int = -1
 ) -> Tensor:
-    """The integral up to each point but the first."""
+    """The integral up to each point but the first.
+
+    Arguments:
+        y: values.
+        x: where they were taken; or
+        dx: the distance between them, 1 by default.
+        dim: the dim to work along; negative numbers count from the last one.
+
+    Example:
+        >>> rl.cumulative_trapezoid(rl.tensor([1.0, 2.0, 3.0]), dx=0.5)
+        tensor([0.7500, 2.0000])
+    """
     areas, dim = _areas("cumulative_trapezoid", y, x, dx, dim)
     return areas.cumsum(dim)
 
@@ -67,6 +91,18 @@ def gradient(input: Tensor, *,
     """Derivatives along each dim by differences of second order; of edge_order at the ends.
 
     `spacing` is one distance for all dims, one for each, or the coordinates along each.
+
+    Arguments:
+        input: values on a grid.
+        spacing: distances, or coordinates per dim.
+        dim: the dim or dims; None is all.
+        edge_order: 1 or 2, the order at the two ends.
+
+    Returns: a list, one tensor per dim.
+
+    Example:
+        >>> rl.gradient(rl.tensor([1.0, 4.0, 9.0, 16.0]), spacing=1.0, edge_order=2)
+        (tensor([2., 4., 6., 8.]),)
     """
     if edge_order not in (1, 2):
         raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")

@@ -101,7 +101,17 @@ view_as_real_copy = _copied("view_as_real_copy", _C.view_as_real)
 
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
                        storage_offset: int | None = None) -> Tensor:  # fmt: skip
-    """input with src written into its view of that geometry."""
+    """input with src written into its view of that geometry.
+
+    Arguments:
+        input: the tensor to copy.
+        src: what is written.
+        size, stride, storage_offset: the view that it is written to.
+
+    Example:
+        >>> rl.as_strided_scatter(rl.zeros(4), rl.ones(2), (2,), (2,), storage_offset=1)
+        tensor([0., 1., 0., 1.])
+    """
     result = input.clone(memory_format=_C.contiguous_format)
     result.as_strided(size, stride, storage_offset or 0).copy_(src)
     return result

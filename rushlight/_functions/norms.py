@@ -23,7 +23,18 @@ __all__ = [
 
 def frobenius_norm(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False, *,
                    out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The root of the sum of squares."""
+    """The root of the sum of squares.
+
+    Arguments:
+        input: a tensor.
+        dim: the dim or dims; () is all.
+        keepdim: keep each reduced dim with size 1.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.frobenius_norm(rl.tensor([[3.0, 4.0]]), dim=1)
+        tensor([5.])
+    """
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) > 2:
         raise RuntimeError(f"frobenius_norm: dim must name at most two dims, got {dim!r}")
@@ -32,12 +43,34 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool =
 
 def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False, *,
                  out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The sum of the singular values."""
+    """The sum of the singular values.
+
+    Arguments:
+        input: (..., m, n).
+        dim: the two dims.
+        keepdim: keep each reduced dim with size 1.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.nuclear_norm(rl.tensor([[3.0, 0.0], [0.0, 4.0]]), keepdim=True)
+        tensor([[7.]])
+    """
     return linalg.matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
 def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
-    """The norm over all dims but one."""
+    """The norm over all dims but one.
+
+    Arguments:
+        v: a tensor.
+        pow: which norm.
+        dim: the dim that stays; -1 is one norm for all.
+
+    Example:
+        >>> rl.norm_except_dim(rl.tensor([[3.0, 4.0], [0.0, 5.0]]), 2, dim=0)
+        tensor([[5.],
+                [5.]])
+    """
     if dim == -1:
         return _C._vector_norm(v, pow)
     return _C._vector_norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], True)
@@ -47,7 +80,20 @@ def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
 def renorm(
     input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None
 ) -> Tensor:
-    """The slices along dim, those with a larger norm scaled down to maxnorm."""
+    """The slices along dim, those with a larger norm scaled down to maxnorm.
+
+    Arguments:
+        input: a tensor.
+        p: which norm.
+        dim: slices along this dim have a norm each.
+        maxnorm: the largest that stays.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.renorm(rl.tensor([[3.0, 4.0], [0.3, 0.4]]), p=2, dim=0, maxnorm=1.0)
+        tensor([[0.6000, 0.8000],
+                [0.3000, 0.4000]])
+    """
     if input.ndim < 2:
         raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {list(input.shape)}")
     if maxnorm < 0:

@@ -46,7 +46,22 @@ def _bounds(offs, total, what):
 def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None,
                bias: Tensor | None = None, out_dtype: _dtype | None = None) -> Tensor:  # fmt: skip
     """A product of matrices per group; where a side has no dimension of groups, `offs` says where
-    each group of its rows (or columns) ends."""
+    each group of its rows (or columns) ends.
+
+    Arguments:
+        mat_a, mat_b: (G, M, K) and (G, K, N), or one of them without G, whose rows or columns
+            offs cuts into groups.
+        offs: int32, the end of each group.
+        bias: not supported, as in PyTorch.
+        out_dtype: dtype of the result; None is that of the inputs.
+
+    Example:
+        >>> a, b = rl.ones(3, 2), rl.stack([rl.eye(2), 10 * rl.eye(2)])
+        >>> F.grouped_mm(a, b, offs=rl.tensor([1, 3], dtype=rl.int32))
+        tensor([[ 1.,  1.],
+                [10., 10.],
+                [10., 10.]])
+    """
     if bias is not None:
         raise NotImplementedError("grouped_mm: there is no bias in PyTorch either; leave it None")
     if (mat_a.dim() < 3 or mat_b.dim() < 3) != (offs is not None):

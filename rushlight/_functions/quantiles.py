@@ -77,7 +77,21 @@ def _quantile(op, input, q, dim, keepdim, interpolation, ignore_nan, out):
 def quantile(input: Tensor, q: float | Sequence[float] | Tensor, dim: int | None = None,
              keepdim: bool = False, *, interpolation: str = "linear",
              out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The q-quantiles of all elements or along dim; NaN where there is a NaN."""
+    """The q-quantiles of all elements or along dim; NaN where there is a NaN.
+
+    Arguments:
+        input: floating numbers.
+        q: from 0 to 1, a number or a vector of them.
+        dim: the dim; None is the flattened input.
+        keepdim: keep each reduced dim with size 1.
+        interpolation: between neighbours: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> x = rl.tensor([1.0, 2.0, 3.0, 4.0])
+        >>> rl.quantile(x, 0.5), rl.quantile(x, rl.tensor([0.25, 0.9]), interpolation="lower")
+        (tensor(2.5000), tensor([1., 3.]))
+    """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False, out)
 
 
@@ -85,7 +99,20 @@ def quantile(input: Tensor, q: float | Sequence[float] | Tensor, dim: int | None
 def nanquantile(input: Tensor, q: float | Sequence[float] | Tensor, dim: int | None = None,
                 keepdim: bool = False, *, interpolation: str = "linear",
                 out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The q-quantiles of the elements that are not NaN."""
+    """The q-quantiles of the elements that are not NaN.
+
+    Arguments:
+        input: floating numbers.
+        q: from 0 to 1, a number or a vector of them.
+        dim: the dim; None is the flattened input.
+        keepdim: keep each reduced dim with size 1.
+        interpolation: as for quantile.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.nanquantile(rl.tensor([1.0, float("nan"), 3.0]), 0.5, dim=0)
+        tensor(2.)
+    """
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True, out)
 
 

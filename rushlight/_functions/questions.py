@@ -30,37 +30,93 @@ __all__ = [
 
 
 def is_tensor(obj: Any, /) -> TypeIs[Tensor]:
-    """True for tensors, of whatever subclass."""
+    """True for tensors, of whatever subclass.
+
+    Arguments:
+        obj: any object.
+
+    Example:
+        >>> rl.is_tensor(rl.zeros(1)), rl.is_tensor([1.0])
+        (True, False)
+    """
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: Any, /) -> bool:
-    """True for the memory objects of tensors."""
+    """True for the memory objects of tensors.
+
+    Arguments:
+        obj: any object.
+
+    Example:
+        >>> rl.is_storage(rl.zeros(1).untyped_storage()), rl.is_storage(rl.zeros(1))
+        (True, False)
+    """
     return isinstance(obj, UntypedStorage | TypedStorage)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """True when the tensor holds real floating-point numbers."""
+    """True when the tensor holds real floating-point numbers.
+
+    Arguments:
+        input: a tensor.
+
+    Example:
+        >>> rl.is_floating_point(rl.zeros(1)), rl.is_floating_point(rl.tensor([1]))
+        (True, False)
+    """
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """True when the tensor holds complex numbers."""
+    """True when the tensor holds complex numbers.
+
+    Arguments:
+        input: a tensor.
+
+    Example:
+        >>> rl.is_complex(rl.tensor([1j])), rl.is_complex(rl.zeros(1))
+        (True, False)
+    """
     return input.is_complex()
 
 
 def is_signed(input: Tensor) -> bool:
-    """True when the dtype has negative numbers."""
+    """True when the dtype has negative numbers.
+
+    Arguments:
+        input: a tensor.
+
+    Example:
+        >>> rl.is_signed(rl.tensor([1])), rl.is_signed(rl.tensor([1], dtype=rl.uint8))
+        (True, False)
+    """
     return input.is_signed()
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements."""
+    """The number of elements.
+
+    Arguments:
+        input: a tensor.
+
+    Example:
+        >>> rl.numel(rl.zeros(2, 3))
+        6
+    """
     return input.numel()
 
 
 def typename(obj: Any, /) -> str:
-    """The name of an object's type, with its module; the legacy name for tensors."""
+    """The name of an object's type, with its module; the legacy name for tensors.
+
+    Arguments:
+        obj: any object.
+
+    Example:
+        >>> rl.typename(rl.zeros(1)), rl.typename(3)
+        ('rushlight.FloatTensor', 'int')
+    """
     if isinstance(obj, Tensor):
         return obj.type()
     cls = obj if isinstance(obj, type) or hasattr(obj, "__qualname__") else type(obj)
@@ -70,7 +126,15 @@ def typename(obj: Any, /) -> str:
 
 
 def get_device(input: Tensor) -> int:
-    """The number of the tensor's GPU; -1 for the CPU."""
+    """The number of the tensor's GPU; -1 for the CPU.
+
+    Arguments:
+        input: a tensor.
+
+    Example:
+        >>> rl.get_device(rl.zeros(1))
+        -1
+    """
     return input.get_device()
 
 
@@ -87,7 +151,15 @@ def get_device_module(device: Device = None) -> ModuleType:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape."""
+    """Whether both have the same shape.
+
+    Arguments:
+        input, other: two tensors.
+
+    Example:
+        >>> rl.is_same_size(rl.zeros(2, 3), rl.ones(2, 3))
+        True
+    """
     if not isinstance(other, Tensor):
         raise TypeError(f"is_same_size: other must be a tensor, got {type(other).__name__}")
     return input.shape == other.shape
@@ -99,5 +171,15 @@ def is_distributed(input: Tensor) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode."""
+    """Whether the tensor was made in inference mode.
+
+    Arguments:
+        input: a tensor.
+
+    Example:
+        >>> with rl.inference_mode():
+        ...     x = rl.zeros(1)
+        >>> rl.is_inference(x)
+        True
+    """
     return input.is_inference()

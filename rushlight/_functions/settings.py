@@ -32,7 +32,18 @@ __all__ = [
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Asks for repeatable results: an operator that has none raises (or warns, with warn_only)."""
+    """Asks for repeatable results: an operator that has none raises (or warns, with warn_only).
+
+    Arguments:
+        mode: whether to ask for it.
+        warn_only: warn instead of raising.
+
+    Example:
+        >>> rl.use_deterministic_algorithms(True, warn_only=True)
+        >>> rl.are_deterministic_algorithms_enabled()
+        True
+        >>> rl.use_deterministic_algorithms(False)
+    """
     if not isinstance(mode, bool):
         raise _C.ArgumentTypeError(
             f"use_deterministic_algorithms: mode must be a bool, not {mode!r}"
@@ -47,7 +58,12 @@ def _set_mode(number):
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether use_deterministic_algorithms(True) was asked for."""
+    """Whether use_deterministic_algorithms(True) was asked for.
+
+    Example:
+        >>> rl.are_deterministic_algorithms_enabled()
+        False
+    """
     return _mode != 0
 
 
@@ -74,6 +90,14 @@ def set_float32_matmul_precision(precision: str) -> None:
     """How exact float32 matrix products must be: 'highest', 'high' or 'medium'.
 
     On the CPU all of them compute in full float32; on GPUs all but 'highest' use TF32.
+
+    Arguments:
+        precision: the word.
+
+    Example:
+        >>> rl.set_float32_matmul_precision("highest")
+        >>> rl.get_float32_matmul_precision()
+        'highest'
     """
     global _matmul_precision
     if precision not in ("highest", "high", "medium"):
@@ -84,7 +108,12 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What set_float32_matmul_precision was told."""
+    """What set_float32_matmul_precision was told.
+
+    Example:
+        >>> rl.get_float32_matmul_precision()
+        'highest'
+    """
     return _matmul_precision
 
 

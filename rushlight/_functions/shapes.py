@@ -41,7 +41,17 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *,
                    dtype: _dtype | None = None, layout: _layout | None = None,
                    device: Device = None, requires_grad: bool = False,
                    pin_memory: bool = False) -> Tensor:  # fmt: skip
-    """Uninitialised, with the dims in memory in another order, from the outermost."""
+    """Uninitialised, with the dims in memory in another order, from the outermost.
+
+    Arguments:
+        size: the shape.
+        physical_layout: the dims in the order of memory, the outermost first.
+        dtype, layout, device, requires_grad, pin_memory: as for empty.
+
+    Example:
+        >>> rl.empty_permuted((2, 3, 4), (0, 2, 1), dtype=rl.float64).stride()
+        (12, 1, 3)
+    """
     if sorted(physical_layout) != list(range(len(size))):
         raise RuntimeError(f"empty_permuted: physical_layout must be an order of the {len(size)} "
                            f"dims, got {tuple(physical_layout)}")  # fmt: skip
@@ -56,7 +66,20 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *,
 def nonzero_static(
     input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None
 ) -> Tensor:
-    """Where elements are not zero, cut or filled up to `size` rows."""
+    """Where elements are not zero, cut or filled up to `size` rows.
+
+    Arguments:
+        input: a tensor.
+        size: rows of the result.
+        fill_value: what rows that are left hold.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.nonzero_static(rl.tensor([0, 1, 2]), size=3, fill_value=-7)
+        tensor([[ 1],
+                [ 2],
+                [-7]])
+    """
     if size < 0:
         raise RuntimeError(f"nonzero_static: size must not be negative, got {size}")
     found = input.nonzero()[:size]

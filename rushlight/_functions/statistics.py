@@ -30,7 +30,19 @@ def _check_weights(name, weights, count, integral):
 
 def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         aweights: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The covariance matrix of variables in rows and observations in columns."""
+    """The covariance matrix of variables in rows and observations in columns.
+
+    Arguments:
+        input: (variables, observations), or one variable.
+        correction: divide by n - correction.
+        fweights: how often each observation counts, integers.
+        aweights: how much each observation counts.
+
+    Example:
+        >>> rl.cov(rl.tensor([[0.0, 2.0], [2.0, 0.0]]), correction=0)
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
+    """
     if input.ndim > 2:
         raise _C.ShapeError(f"cov: expected at most two dimensions, got shape {list(input.shape)}")
     if input.dtype == _C.bool:
@@ -56,7 +68,16 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
 
 
 def corrcoef(input: Tensor) -> Tensor:
-    """The correlations of variables in rows."""
+    """The correlations of variables in rows.
+
+    Arguments:
+        input: (variables, observations), or one variable.
+
+    Example:
+        >>> rl.corrcoef(rl.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
+    """
     c = cov(input)
     if c.ndim == 0:
         return c / c
@@ -70,7 +91,22 @@ def corrcoef(input: Tensor) -> Tensor:
 def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor],
                 range: Sequence[float] | None = None, *, weight: Tensor | None = None,
                 density: bool = False) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
-    """A histogram over the rows of input (..., n): the counts, and the edges of each dim."""
+    """A histogram over the rows of input (..., n): the counts, and the edges of each dim.
+
+    Arguments:
+        input: (..., n), points.
+        bins: how many per dim, or the edges per dim.
+        range: the ends per dim, (left0, right0, left1, right1, ...).
+        weight: what each point adds.
+        density: scale the counts so that the volume under them is 1.
+
+    Example:
+        >>> points = rl.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
+        >>> rl.histogramdd(points, bins=[3, 3], weight=rl.tensor([1.0, 2.0, 4.0])).hist
+        tensor([[0., 1., 0.],
+                [2., 0., 0.],
+                [0., 0., 4.]])
+    """
     from rushlight.linalg._results import named
 
     if not input.is_floating_point():
@@ -134,7 +170,22 @@ def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor],
 def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
                    indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
                    unsafe: bool = False, initial: Number | None = None) -> Tensor:  # fmt: skip
-    """Sums, means, extremes or products of consecutive pieces of the first dim."""
+    """Sums, means, extremes or products of consecutive pieces of the first dim.
+
+    Arguments:
+        data: a tensor.
+        reduce: 'sum', 'mean', 'max', 'min' or 'prod'.
+        lengths: of the pieces; or
+        indices: not supported; or
+        offsets: where pieces begin, and the end.
+        axis: the dim; 0 is supported for offsets.
+        unsafe: do not check the lengths.
+        initial: what each piece begins with.
+
+    Example:
+        >>> rl.segment_reduce(rl.tensor([1.0, 2.0, 3.0]), "sum", lengths=rl.tensor([2, 1]))
+        tensor([3., 3.])
+    """
     if reduce not in ("sum", "mean", "max", "min", "prod"):
         raise RuntimeError(
             f"segment_reduce: reduce must be sum, mean, max, min or prod, got {reduce!r}"

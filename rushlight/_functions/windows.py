@@ -35,7 +35,18 @@ def _window(op, length, periodic, shape, dtype, layout, device, pin_memory, requ
 def hann_window(window_length: int, periodic: bool = True, *, dtype: _dtype | None = None,
                 layout: _layout | None = None, device: Device = None, pin_memory: bool = False,
                 requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Hann's window, half a period of a squared sine."""
+    """Hann's window, half a period of a squared sine.
+
+    Arguments:
+        window_length: how many numbers.
+        periodic: for spectra: the first number of the next period is left out. False is
+            symmetric, for filters.
+        dtype, layout, device, pin_memory, requires_grad: of the result, as for empty.
+
+    Example:
+        >>> rl.hann_window(4), rl.hann_window(5, periodic=False)
+        (tensor([0.0000, 0.5000, 1.0000, 0.5000]), tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000]))
+    """
     return _window("hann_window", window_length, periodic, lambda t: 0.5 - 0.5 * (2 * pi * t).cos(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
 
@@ -44,7 +55,18 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
                    beta: float = 0.46, *, dtype: _dtype | None = None,
                    layout: _layout | None = None, device: Device = None, pin_memory: bool = False,
                    requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Hamming's window, alpha - beta * cos(2 pi t)."""
+    """Hamming's window, alpha - beta * cos(2 pi t).
+
+    Arguments:
+        window_length: how many numbers.
+        periodic: see hann_window.
+        alpha, beta: as in the formula.
+        dtype, layout, device, pin_memory, requires_grad: of the result, as for empty.
+
+    Example:
+        >>> rl.hamming_window(4, periodic=False)
+        tensor([0.0800, 0.7700, 0.7700, 0.0800])
+    """
     return _window("hamming_window", window_length, periodic,
                    lambda t: alpha - beta * (2 * pi * t).cos(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
@@ -53,7 +75,17 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: _dtype | None = None,
                     layout: _layout | None = None, device: Device = None, pin_memory: bool = False,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Blackman's window, a sum of two cosines."""
+    """Blackman's window, a sum of two cosines.
+
+    Arguments:
+        window_length: how many numbers.
+        periodic: see hann_window.
+        dtype, layout, device, pin_memory, requires_grad: of the result, as for empty.
+
+    Example:
+        >>> rl.blackman_window(5, periodic=False).abs()
+        tensor([1.3878e-17, 3.4000e-01, 1.0000e+00, 3.4000e-01, 1.3878e-17])
+    """
     return _window("blackman_window", window_length, periodic,
                    lambda t: 0.42 - 0.5 * (2 * pi * t).cos() + 0.08 * (4 * pi * t).cos(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
@@ -62,7 +94,17 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: _dtype 
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: _dtype | None = None,
                     layout: _layout | None = None, device: Device = None, pin_memory: bool = False,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Bartlett's window, a triangle."""
+    """Bartlett's window, a triangle.
+
+    Arguments:
+        window_length: how many numbers.
+        periodic: see hann_window.
+        dtype, layout, device, pin_memory, requires_grad: of the result, as for empty.
+
+    Example:
+        >>> rl.bartlett_window(5, periodic=False)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     return _window("bartlett_window", window_length, periodic, lambda t: 1 - (2 * t - 1).abs(),
                    dtype, layout, device, pin_memory, requires_grad)  # fmt: skip
 
@@ -70,7 +112,18 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: _dtype 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *,
                   dtype: _dtype | None = None, layout: _layout | None = None, device: Device = None,
                   pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Kaiser's window: a ratio of Bessel functions."""
+    """Kaiser's window: a ratio of Bessel functions.
+
+    Arguments:
+        window_length: how many numbers.
+        periodic: see hann_window.
+        beta: how narrow it is.
+        dtype, layout, device, pin_memory, requires_grad: of the result, as for empty.
+
+    Example:
+        >>> rl.kaiser_window(3, periodic=False, beta=2.0)
+        tensor([0.4387, 1.0000, 0.4387])
+    """
     n = window_length + (1 if periodic else 0)
     dtype = _C.get_default_dtype() if dtype is None else dtype
     _check_floating("kaiser_window", dtype)

@@ -48,11 +48,23 @@ def autocast_decorator(autocast_instance: Any, func: _F) -> _F:
 
 
 class autocast:
-    """A region in which products run in ``dtype``, and ops that need it in float32.
+    """A region in which products run in a 16-bit dtype, and ops that need it in float32.
 
-    A context manager or decorator. ``dtype`` is bfloat16 on the CPU unless said otherwise, float16
-    on a GPU. Regions nest; ``enabled=False`` switches the casting off for a part. Weights are cast
-    once per region, unless ``cache_enabled=False``.
+    Wrap forward and loss, not backward. With float16 use a GradScaler as well; bfloat16 needs
+    none.
+
+    Arguments:
+        device_type: 'cpu' or 'cuda'.
+        dtype: the 16-bit dtype; None is bfloat16 on the CPU and float16 on GPUs.
+        enabled: False switches it off inside.
+        cache_enabled: convert each weight once per region.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> with rl.autocast("cpu", dtype=rl.bfloat16):
+        ...     y = layer(rl.zeros(1, 2))
+        >>> y.dtype, layer.weight.dtype
+        (rushlight.bfloat16, rushlight.float32)
     """
 
     def __init__(

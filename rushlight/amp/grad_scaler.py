@@ -38,6 +38,23 @@ class GradScaler:
     ``scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()``. A step whose
     gradients are not finite is left out, and the factor shrinks; it grows after
     ``growth_interval`` good steps.
+
+    Arguments:
+        device: 'cuda' or 'cpu'.
+        init_scale: the factor to begin with.
+        growth_factor: it grows by this after growth_interval steps without inf or nan.
+        backoff_factor: it shrinks by this after a step with one, which is left out.
+        growth_interval: how many good steps.
+        enabled: False makes everything pass through.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> optimizer = optim.SGD(layer.parameters(), lr=0.1)
+        >>> scaler = rl.amp.GradScaler("cpu", init_scale=1024.0)
+        >>> scaler.scale(layer(rl.ones(1, 2)).sum()).backward()
+        >>> result = scaler.step(optimizer); scaler.update()
+        >>> scaler.get_scale()
+        1024.0
     """
 
     def __init__(self, device: str = "cuda", init_scale: float = 2.0**16,

@@ -75,6 +75,19 @@ def backward(
     ``grad_tensors`` are the gradients of ``tensors`` themselves; None stands for one, and is only
     for tensors with one element. ``inputs`` names the tensors that shall get a gradient instead of
     all leaves; they need not be leaves.
+
+    Arguments:
+        tensors: what is differentiated, usually one loss.
+        grad_tensors: a gradient of each that is not a single number.
+        retain_graph: keep the graph for another call; None keeps it if create_graph is set.
+        create_graph: record backward itself, for higher derivatives.
+        inputs: add to the .grad of these only.
+
+    Example:
+        >>> x = rl.tensor([2.0], requires_grad=True)
+        >>> rl.autograd.backward([x**2], [rl.ones(1)])
+        >>> x.grad
+        tensor([4.])
     """
     tensors = _as_list("backward", "tensors", tensors)
     if grad_tensors is not None:
@@ -130,6 +143,25 @@ def grad(
 
     No ``.grad`` changes. An input that the outputs do not depend on is an error, or with
     ``allow_unused=True`` gets None, or with ``materialize_grads=True`` zeros.
+
+    Arguments:
+        outputs: what is differentiated.
+        inputs: by what.
+        grad_outputs: a gradient of each output that is not a single number.
+        retain_graph: keep the graph for another call; None keeps it if create_graph is set.
+        create_graph: record backward itself, for higher derivatives.
+        only_inputs: accepted; only True exists.
+        allow_unused: return None for inputs that do not matter, instead of raising.
+        is_grads_batched: grad_outputs have a first dim of samples.
+        materialize_grads: zeros instead of None.
+
+    Returns: a tuple with one gradient per input.
+
+    Example:
+        >>> x = rl.tensor(3.0, requires_grad=True)
+        >>> (first,) = rl.autograd.grad(x**3, x, create_graph=True)
+        >>> rl.autograd.grad(first, x), first.item()
+        ((tensor(18.),), 27.0)
     """
     if not only_inputs:
         warnings.warn(

@@ -11,7 +11,17 @@ __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
 
 class set_detect_anomaly:
-    """Switches anomaly detection on or off: at once, or for a with block."""
+    """Switches anomaly detection on or off: at once, or for a with block.
+
+    Arguments:
+        mode: whether to look.
+        check_nan: raise when backward makes nan.
+
+    Example:
+        >>> with rl.autograd.set_detect_anomaly(True, check_nan=False):
+        ...     rl.is_anomaly_enabled()
+        True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.prev = _C.is_anomaly_enabled()
@@ -32,6 +42,18 @@ class detect_anomaly:
     gradient with NaN raises, and so does a backward function that fails; a warning then shows the
     stack of the forward call. ``check_nan=False`` leaves the search for NaN out. This is slow: use
     it to find a fault.
+
+    Arguments:
+        check_nan: raise when backward makes nan.
+
+    Example:
+        >>> x = rl.tensor([0.0], requires_grad=True)
+        >>> try:
+        ...     with rl.autograd.detect_anomaly(check_nan=True):
+        ...         (x.sqrt() * 0).backward()
+        ... except RuntimeError as error:
+        ...     print(type(error).__name__)
+        RuntimeError
     """
 
     def __init__(self, check_nan: bool = True) -> None:

@@ -107,6 +107,24 @@ class Function(metaclass=FunctionMeta):
     ``setup_context(ctx, inputs, output)``, and ``backward(ctx, *grad_outputs)``, which returns one
     gradient for each argument of forward, None for those that are no tensors. ``jvp`` is the same
     for forward mode. It is called as ``MyFunction.apply(*args)``.
+
+    forward(ctx, *args) computes, ctx.save_for_backward(...) keeps tensors, backward(ctx, *grads)
+    returns a gradient per argument (None where there is none). Call it by apply.
+
+    Arguments:
+        args, kwargs: not to be used: it is never made.
+
+    Example:
+        >>> class Double(rl.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> x = rl.ones(1, requires_grad=True)
+        >>> Double.apply(x).backward(); x.grad
+        tensor([2.])
     """
 
     generate_vmap_rule = False

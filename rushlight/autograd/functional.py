@@ -111,7 +111,19 @@ def _filled(grads, inputs, strict, create_graph, where, what="the output"):
 
 def vjp(func: Callable[..., _Out], inputs: _In, v: _Tensors | None = None,
         create_graph: bool = False, strict: bool = False) -> tuple[_Out, _In]:  # fmt: skip
-    """``(func(*inputs), v-weighted gradients of the inputs)``."""
+    """``(func(*inputs), v-weighted gradients of the inputs)``.
+
+    Arguments:
+        func: a function of the inputs.
+        inputs: a tensor, or a tuple of them.
+        v: weights of the outputs; not needed for one number.
+        create_graph: let the result be differentiated.
+        strict: raise where an output does not depend on an input.
+
+    Example:
+        >>> rl.autograd.functional.vjp(lambda x: x**2, rl.tensor([1.0, 2.0]), v=rl.tensor([1.0, 0.0]))
+        (tensor([1., 4.]), tensor([2., 0.]))
+    """
     where = "vjp"
     with enable_grad():
         is_inputs_tuple, inputs = _as_tuple(inputs, where, "inputs")
@@ -131,7 +143,19 @@ def vjp(func: Callable[..., _Out], inputs: _In, v: _Tensors | None = None,
 
 def jvp(func: Callable[..., _Out], inputs: _In, v: _Tensors | None = None,
         create_graph: bool = False, strict: bool = False) -> tuple[_Out, _Out]:  # fmt: skip
-    """``(func(*inputs), derivative of the outputs along v)``, by reverse mode twice."""
+    """``(func(*inputs), derivative of the outputs along v)``, by reverse mode twice.
+
+    Arguments:
+        func: a function of the inputs.
+        inputs: a tensor, or a tuple of them.
+        v: the direction; not needed for one number.
+        create_graph: let the result be differentiated.
+        strict: raise where an output does not depend on an input.
+
+    Example:
+        >>> rl.autograd.functional.jvp(lambda x: x**2, rl.tensor([1.0, 2.0]), v=rl.tensor([1.0, 0.0]))
+        (tensor([1., 4.]), tensor([2., 0.]))
+    """
     where = "jvp"
     with enable_grad():
         is_inputs_tuple, inputs = _as_tuple(inputs, where, "inputs")
@@ -214,7 +238,21 @@ def jacobian(
     create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> _Tensors | tuple[tuple[Tensor, ...], ...]:  # fmt: skip
-    """The Jacobian of ``func``: a tensor, or tuples by output and by input."""
+    """The Jacobian of ``func``: a tensor, or tuples by output and by input.
+
+    Arguments:
+        func: a function of the inputs.
+        inputs: a tensor, or a tuple of them.
+        create_graph: let the Jacobian be differentiated.
+        strict: raise where an output does not depend on an input.
+        vectorize: all rows at once, by vmap.
+        strategy: 'reverse-mode' or 'forward-mode'.
+
+    Example:
+        >>> rl.autograd.functional.jacobian(lambda x: x**2, rl.tensor([1.0, 2.0]), vectorize=True)
+        tensor([[2., 0.],
+                [0., 4.]])
+    """
     where = "jacobian"
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -291,7 +329,21 @@ def hessian(
     create_graph: bool = False, strict: bool = False, vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Tensor | tuple[tuple[Tensor, ...], ...]:  # fmt: skip
-    """The second derivatives of ``func``, which returns one number."""
+    """The second derivatives of ``func``, which returns one number.
+
+    Arguments:
+        func: a function of the inputs that returns one number.
+        inputs: a tensor, or a tuple of them.
+        create_graph: let the Hessian be differentiated.
+        strict: raise where an output does not depend on an input.
+        vectorize: all rows at once, by vmap.
+        outer_jacobian_strategy: 'reverse-mode' or 'forward-mode'.
+
+    Example:
+        >>> rl.autograd.functional.hessian(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]), vectorize=True)
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
     where = "hessian"
     is_inputs_tuple, given = _as_tuple(inputs, where, "inputs")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
@@ -316,13 +368,37 @@ def hessian(
 
 def vhp(func: Callable[..., Tensor], inputs: _In, v: _Tensors | None = None,
         create_graph: bool = False, strict: bool = False) -> tuple[Tensor, _In]:  # fmt: skip
-    """``(func(*inputs), v @ Hessian)``."""
+    """``(func(*inputs), v @ Hessian)``.
+
+    Arguments:
+        func: a function of the inputs that returns one number.
+        inputs: a tensor, or a tuple of them.
+        v: the vector; not needed for one number.
+        create_graph: let the result be differentiated.
+        strict: raise where an output does not depend on an input.
+
+    Example:
+        >>> rl.autograd.functional.vhp(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]), v=rl.ones(2))
+        (tensor(9.), tensor([ 6., 12.]))
+    """
     return _hessian_product("vhp", func, inputs, v, create_graph, strict, twice=False)
 
 
 def hvp(func: Callable[..., Tensor], inputs: _In, v: _Tensors | None = None,
         create_graph: bool = False, strict: bool = False) -> tuple[Tensor, _In]:  # fmt: skip
-    """``(func(*inputs), Hessian @ v)``; vhp costs less, and a Hessian is symmetric."""
+    """``(func(*inputs), Hessian @ v)``; vhp costs less, and a Hessian is symmetric.
+
+    Arguments:
+        func: a function of the inputs that returns one number.
+        inputs: a tensor, or a tuple of them.
+        v: the vector; not needed for one number.
+        create_graph: let the result be differentiated.
+        strict: raise where an output does not depend on an input.
+
+    Example:
+        >>> rl.autograd.functional.hvp(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]), v=rl.ones(2))
+        (tensor(9.), tensor([ 6., 12.]))
+    """
     return _hessian_product("hvp", func, inputs, v, create_graph, strict, twice=True)
 
 

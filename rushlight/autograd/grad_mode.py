@@ -84,13 +84,43 @@ class _FixedSwitch(_Switch):
 
 
 class no_grad(_FixedSwitch):
-    """Nothing is recorded inside."""
+    """Switches recording for backward off, in a with block or a decorated function.
+
+    Saves the memory of graphs where nothing is trained. What is made inside needs no gradient.
+
+    Arguments:
+        function: a function to decorate.
+
+    Example:
+        >>> x = rl.ones(1, requires_grad=True)
+        >>> with rl.no_grad():
+        ...     y = x * 2
+        >>> y.requires_grad
+        False
+        >>> @rl.no_grad()
+        ... def double(x):
+        ...     return x * 2
+        >>> double(x).requires_grad
+        False
+    """
 
     _mode = False
 
 
 class enable_grad(_FixedSwitch):
-    """Recording is on inside, whatever was outside."""
+    """Switches recording for backward on, in a with block or a decorated function.
+
+    Arguments:
+        function: a function to decorate.
+
+    Example:
+        >>> x = rl.ones(1, requires_grad=True)
+        >>> with rl.no_grad():
+        ...     with rl.enable_grad():
+        ...         y = x * 2
+        >>> y.requires_grad
+        True
+    """
 
     _mode = True
 
@@ -129,14 +159,37 @@ class _SetMode(_Switch):
 
 
 class set_grad_enabled(_SetMode):
-    """Switches recording on or off: at once, or for a block or function."""
+    """Switches recording on or off: at once, or for a block or function.
+
+    Arguments:
+        mode: whether to record.
+
+    Example:
+        >>> with rl.set_grad_enabled(False):
+        ...     rl.is_grad_enabled()
+        False
+    """
 
     _is_enabled = staticmethod(_C.is_grad_enabled)
     _set_enabled = staticmethod(_C._set_grad_enabled)
 
 
 class inference_mode(_Switch):
-    """Recording is off inside, and what is made there never joins a graph."""
+    """Switches recording off for good: tensors that are made inside never join a graph.
+
+    Faster than no_grad, as no versions are kept.
+
+    Arguments:
+        mode: False switches it off again inside.
+
+    Raises: RuntimeError when such a tensor is saved for backward later, or written to outside.
+
+    Example:
+        >>> with rl.inference_mode(mode=True):
+        ...     x = rl.zeros(1)
+        >>> x.is_inference()
+        True
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         switch = super().__new__(cls)

@@ -436,6 +436,25 @@ def gradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor | S
 
     Returns True, or raises GradcheckError (returns False with ``raise_exception=False``). Inputs
     that require grad are checked; they should be float64 or complex128.
+
+    Compares derivatives with differences of the function's values: use float64.
+
+    Arguments:
+        func: a function of the inputs.
+        inputs: tensors that need a gradient.
+        eps: half the distance between points.
+        atol, rtol: tolerances.
+        raise_exception: raise with the first difference, instead of returning False.
+        nondet_tol: how much two calls may differ.
+        check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad,
+            check_forward_ad, check_backward_ad: what else is checked.
+        fast_mode: one random direction instead of all.
+        masked: accepted, for sparse tensors.
+
+    Example:
+        >>> x = rl.tensor([0.5], dtype=rl.float64, requires_grad=True)
+        >>> rl.autograd.gradcheck(rl.sin, (x,), eps=1e-6)
+        True
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError(
@@ -493,6 +512,25 @@ def gradgradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor
     """Checks second derivatives: gradcheck of the gradients of ``func``.
 
     ``grad_outputs`` are the weights of the outputs, random ones by default.
+
+    Arguments:
+        func: a function of the inputs.
+        inputs: tensors that need a gradient.
+        grad_outputs: gradients of the outputs; None draws them.
+        eps: half the distance between points.
+        atol, rtol: tolerances.
+        gen_non_contig_grad_outputs: draw them with gaps in memory.
+        raise_exception: raise with the first difference, instead of returning False.
+        nondet_tol: how much two calls may differ.
+        check_undefined_grad, check_grad_dtypes, check_batched_grad, check_fwd_over_rev,
+            check_rev_over_rev: what else is checked.
+        fast_mode: one random direction instead of all.
+        masked: accepted, for sparse tensors.
+
+    Example:
+        >>> x = rl.tensor([0.5], dtype=rl.float64, requires_grad=True)
+        >>> rl.autograd.gradgradcheck(rl.sin, (x,), eps=1e-6)
+        True
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError(

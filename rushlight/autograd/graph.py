@@ -35,7 +35,16 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge that autograd would follow for this tensor."""
+    """The edge that autograd would follow for this tensor.
+
+    Arguments:
+        tensor: a tensor that needs a gradient.
+
+    Example:
+        >>> x = rl.ones(1, requires_grad=True)
+        >>> rl.autograd.graph.get_gradient_edge(x * 2).output_nr
+        0
+    """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"get_gradient_edge: expected a Tensor, not {type(tensor).__name__}")
     if not tensor.requires_grad:
@@ -44,7 +53,16 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Tells autograd that the memory of a tensor, or of several, was written behind its back."""
+    """Tells autograd that the memory of a tensor, or of several, was written behind its back.
+
+    Arguments:
+        tensor: a tensor, or several.
+
+    Example:
+        >>> x = rl.zeros(1)
+        >>> rl.autograd.graph.increment_version(x); x._version
+        1
+    """
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         _C._bump_version(t)
 
@@ -55,6 +73,17 @@ class saved_tensors_hooks:
     ``pack_hook(tensor)`` is called when a tensor is saved and may return anything;
     ``unpack_hook`` gets that back when backward reads it, and returns a tensor with the same
     values. The innermost pair counts.
+
+    Arguments:
+        pack_hook: of a tensor that is saved; what it returns is kept.
+        unpack_hook: of what was kept; it returns the tensor.
+
+    Example:
+        >>> x = rl.ones(2, requires_grad=True)
+        >>> with rl.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
+        ...     y = (x * x).sum()
+        >>> y.backward(); x.grad
+        tensor([2., 2.])
     """
 
     def __init__(
@@ -71,7 +100,19 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Inside, saved tensors wait for backward in the CPU's memory."""
+    """Inside, saved tensors wait for backward in the CPU's memory.
+
+    Arguments:
+        pin_memory: in page-locked memory, which copies faster.
+        device_type: the kind of device that tensors come from.
+
+    Example:
+        >>> x = rl.ones(2, requires_grad=True)
+        >>> with rl.autograd.graph.save_on_cpu(pin_memory=False):
+        ...     y = (x * x).sum()
+        >>> y.backward(); x.grad
+        tensor([2., 2.])
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor):
@@ -92,7 +133,17 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Inside, saved_tensors_hooks raises an error with this text."""
+    """Inside, saved_tensors_hooks raises an error with this text.
+
+    Arguments:
+        error_message: the text.
+
+    Example:
+        >>> with rl.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+        ...     y = rl.ones(1, requires_grad=True) * 2
+        >>> y
+        tensor([2.], grad_fn=<MulBackward0>)
+    """
     before = _C._saved_tensors_hooks_refusal()
     try:
         _C._set_saved_tensors_hooks_refusal(error_message)
@@ -128,6 +179,17 @@ def register_multi_grad_hook(
 
     With mode "all", fn gets a list of gradients, None for those that this backward does not
     compute, when the last of the others is there. With "any", it gets the first one.
+
+    Arguments:
+        tensors: whose gradients are waited for.
+        fn: gets the list of them ('all'), or the first that comes ('any').
+        mode: 'all' or 'any'.
+
+    Example:
+        >>> x, y = rl.ones(1, requires_grad=True), rl.ones(1, requires_grad=True)
+        >>> handle = rl.autograd.graph.register_multi_grad_hook([x, y], print, mode="all")
+        >>> (x * 2 + y * 3).backward()
+        [tensor([2.]), tensor([3.])]
     """
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: mode must be 'all' or 'any', not {mode!r}")
@@ -197,6 +259,14 @@ def allow_mutation_on_saved_tensors() -> Iterator[_SavedCopies]:
     """Inside, tensors saved for backward may be overwritten: they are copied first.
 
     Backward must run inside as well. Yields an object whose clear() forgets what was saved.
+
+    Example:
+        >>> with rl.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     x = rl.ones(2, requires_grad=True)
+        ...     y = x.clone(); z = y.sin(); _ = y.mul_(2)
+        ...     z.sum().backward()
+        >>> x.grad
+        tensor([0.5403, 0.5403])
     """
     context = _SavedCopies()
 

@@ -97,6 +97,23 @@ def compile(
     Options: ``least_elements`` (on the CPU, smaller results are computed at once; 4096),
     ``wait_for_code`` (on a GPU, kernels are waited for instead of running ops one by one while they
     are compiled; False). Others, which PyTorch's compiler has, have no effect.
+
+    Arguments:
+        model: a function or a module.
+        fullgraph: raise where a part cannot be compiled; accepted.
+        dynamic: accepted; shapes may change.
+        backend: accepted by name, or a function that gets a graph.
+        mode: None, or "frozen" to record calls and replay them without Python.
+        options: more settings; see docs/compile.md.
+        disable: return the model as it is.
+        name: shown in reports.
+
+    Example:
+        >>> @rl.compile(mode=None)
+        ... def f(x):
+        ...     return (x * 2 + 1).relu()
+        >>> f(rl.tensor([-1.0, 1.0]))
+        tensor([0., 3.])
     """
     if mode is not None and options is not None:
         raise RuntimeError("compile: mode and options say the same thing; give one of them")

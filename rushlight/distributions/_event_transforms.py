@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 
 
 class CorrCholeskyTransform(Transform):
-    """Any vector of n (n - 1) / 2 numbers as the factor of an n by n correlation matrix: tanh gives
-    partial correlations, which fill the rows (Stan's reference manual, 10.12)."""
+    """Any vector of n (n - 1) / 2 numbers as the factor of an n by n correlation matrix: tanh
+    gives partial correlations, which fill the rows (Stan's reference manual, 10.12).
+
+    Arguments:
+        cache_size: 1 keeps the last pair.
+
+    Example:
+        >>> rl.distributions.CorrCholeskyTransform(cache_size=1)(rl.tensor([0.0]))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.corr_cholesky
@@ -71,7 +80,16 @@ class CorrCholeskyTransform(Transform):
 
 
 class SoftmaxTransform(SameKind):
-    """Vectors to probabilities; not invertible, since a constant is lost."""
+    """Vectors to probabilities; not invertible, since a constant is lost.
+
+    Arguments:
+        cache_size: 1 keeps the last pair, so that inverses are free and exact.
+
+    Example:
+        >>> t = rl.distributions.SoftmaxTransform(cache_size=1)
+        >>> t(rl.tensor([0.5, 1.0]))
+        tensor([0.3775, 0.6225])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -91,7 +109,16 @@ class SoftmaxTransform(SameKind):
 
 
 class StickBreakingTransform(SameKind):
-    """Any vector of n numbers as n + 1 probabilities: each breaks a share off what is left."""
+    """Any vector of n numbers as n + 1 probabilities: each breaks a share off what is left.
+
+    Arguments:
+        cache_size: 1 keeps the last pair, so that inverses are free and exact.
+
+    Example:
+        >>> t = rl.distributions.StickBreakingTransform(cache_size=1)
+        >>> t(rl.tensor([0.5, 1.0]))
+        tensor([0.4519, 0.4007, 0.1474])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -131,7 +158,16 @@ class StickBreakingTransform(SameKind):
 
 
 class LowerCholeskyTransform(SameKind):
-    """Matrices as lower triangular ones with a positive diagonal."""
+    """Matrices as lower triangular ones with a positive diagonal.
+
+    Arguments:
+        cache_size: 1 keeps the last pair.
+
+    Example:
+        >>> rl.distributions.LowerCholeskyTransform(cache_size=1)(rl.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -144,7 +180,16 @@ class LowerCholeskyTransform(SameKind):
 
 
 class PositiveDefiniteTransform(SameKind):
-    """Matrices as symmetric positive definite ones."""
+    """Matrices as symmetric positive definite ones.
+
+    Arguments:
+        cache_size: 1 keeps the last pair.
+
+    Example:
+        >>> rl.distributions.PositiveDefiniteTransform(cache_size=1)(rl.zeros(2, 2))
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -160,7 +205,19 @@ class PositiveDefiniteTransform(SameKind):
 
 
 class CatTransform(Transform):
-    """Several transforms, each on a part of a tensor along a dim."""
+    """Several transforms, each on a part of a tensor along a dim.
+
+    Arguments:
+        tseq: transforms, one per part.
+        dim: the dim.
+        lengths: of the parts; None is 1 each.
+        cache_size: 1 keeps the last pair.
+
+    Example:
+        >>> D = rl.distributions
+        >>> D.CatTransform([D.ExpTransform(), D.AbsTransform()], lengths=[1, 2])(rl.tensor([0.0, -2.0, 3.0]))
+        tensor([1., 2., 3.])
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0,
                  lengths: Sequence[int] | None = None, cache_size: int = 0) -> None:  # fmt: skip
@@ -218,7 +275,18 @@ class CatTransform(Transform):
 
 
 class StackTransform(Transform):
-    """Several transforms, each on a slice of a tensor along a dim."""
+    """Several transforms, each on a slice of a tensor along a dim.
+
+    Arguments:
+        tseq: transforms, one per slice.
+        dim: the dim.
+        cache_size: 1 keeps the last pair.
+
+    Example:
+        >>> D = rl.distributions
+        >>> D.StackTransform([D.ExpTransform(), D.AbsTransform()], dim=0)(rl.tensor([0.0, -2.0]))
+        tensor([1., 2.])
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
@@ -261,7 +329,17 @@ class StackTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = the cumulative probability of x under a distribution."""
+    """y = the cumulative probability of x under a distribution.
+
+    Arguments:
+        distribution: the distribution.
+        cache_size: 1 keeps the last pair.
+
+    Example:
+        >>> normal = rl.distributions.Normal(0.0, 1.0)
+        >>> rl.distributions.CumulativeDistributionTransform(normal, cache_size=1)(rl.tensor(0.0))
+        tensor(0.5000)
+    """
 
     bijective = True
     codomain = constraints.unit_interval

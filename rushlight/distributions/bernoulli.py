@@ -17,7 +17,20 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(BinaryParameter, ExponentialFamily):
-    """1 with probability `probs` (or log-odds `logits`), else 0."""
+    """1 with probability `probs` (or log-odds `logits`), else 0.
+
+    Arguments:
+        probs: probabilities of 1; or
+        logits: their log-odds.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Bernoulli(probs=rl.tensor([0.3]), validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor([1.0]))
+        (tensor([0.3000]), tensor([-1.2040]))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4, 1])
+    """
 
     support = constraints.boolean
     has_enumerate_support = True

@@ -15,7 +15,19 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1)."""
+    """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1).
+
+    Arguments:
+        concentration1, concentration0: the exponents plus 1, both positive.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Beta(2.0, 3.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.4000), tensor(0.4055))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {
         "concentration1": constraints.positive,

@@ -24,7 +24,21 @@ def _clamp_by_zero(x):
 
 
 class Binomial(BinaryParameter):
-    """Successes out of `total_count` trials, each of probability `probs`."""
+    """Successes out of `total_count` trials, each of probability `probs`.
+
+    Arguments:
+        total_count: how many trials.
+        probs: probability of a success; or
+        logits: its log-odds.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Binomial(10, probs=rl.tensor(0.3), validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(3.0))
+        (tensor(3.), tensor(-1.3212))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {
         "total_count": constraints.nonnegative_integer,

@@ -20,7 +20,20 @@ __all__ = ["Categorical"]
 
 class Categorical(Distribution):
     """0 to K - 1, with the weights `probs` or the unnormalised log-weights `logits`, in the last
-    dim."""
+    dim.
+
+    Arguments:
+        probs: weights along the last dim, which need not add up to 1; or
+        logits: unnormalised log-weights.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Categorical(probs=rl.tensor([0.2, 0.3, 0.5]), validate_args=True)
+        >>> d.entropy(), d.log_prob(rl.tensor(2))
+        (tensor(1.0297), tensor(-0.6931))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True

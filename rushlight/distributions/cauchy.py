@@ -13,7 +13,20 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(LocationScale):
-    """Median `loc`, half width at half height `scale`; it has no mean."""
+    """Median `loc`, half width at half height `scale`; it has no mean.
+
+    Arguments:
+        loc: the median.
+        scale: half the width at half height.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Cauchy(0.0, 1.0, validate_args=True)
+        >>> d.loc, d.log_prob(rl.tensor(1.0))
+        (tensor(0.), tensor(-1.8379))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     @property
     def mean(self) -> Tensor:

@@ -10,7 +10,19 @@ __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """The sum of df squares of standard normal numbers."""
+    """The sum of df squares of standard normal numbers.
+
+    Arguments:
+        df: degrees of freedom.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Chi2(3.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(2.0))
+        (tensor(3.), tensor(-1.5724))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"df": constraints.positive}
     _expands = Gamma._expands

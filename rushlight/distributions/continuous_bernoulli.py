@@ -19,7 +19,21 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(BinaryParameter, ExponentialFamily):
-    """On [0, 1], with a density proportional to probs^x (1 - probs)^(1 - x)."""
+    """On [0, 1], with a density proportional to probs^x (1 - probs)^(1 - x).
+
+    Arguments:
+        probs: the parameter, in (0, 1); or
+        logits: its log-odds.
+        lims: between these, where the formula is unstable near 1/2, a series is used.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.ContinuousBernoulli(probs=rl.tensor([0.3]), validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor([0.4]))
+        (tensor([0.4302]), tensor([0.0550]))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4, 1])
+    """
 
     support = constraints.unit_interval
     has_rsample = True

@@ -13,7 +13,19 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Vectors that sum to 1, with one concentration a component."""
+    """Vectors that sum to 1, with one concentration a component.
+
+    Arguments:
+        concentration: one number per component.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Dirichlet(rl.tensor([1.0, 2.0, 3.0]), validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor([0.2, 0.3, 0.5]))
+        (tensor([0.1667, 0.3333, 0.5000]), tensor(1.5041))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4, 3])
+    """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex

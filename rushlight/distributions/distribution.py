@@ -20,7 +20,21 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """A distribution, or a batch of them: batch_shape many, each over values of event_shape."""
+    """A distribution, or a batch of them: batch_shape many, each over values of event_shape.
+
+    All have sample(shape), log_prob(value), mean, variance, entropy(), batch_shape and
+    event_shape, as far as they exist; rsample lets gradients through to the parameters.
+
+    Arguments:
+        batch_shape: shape of the batch.
+        event_shape: shape of one draw.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Normal(rl.zeros(5, 1), rl.ones(3))
+        >>> isinstance(d, rl.distributions.Distribution), d.batch_shape, d.sample((2,)).shape
+        (True, rushlight.Size([5, 3]), rushlight.Size([2, 5, 3]))
+    """
 
     if TYPE_CHECKING:  # read-only, since subclasses may compute them
 

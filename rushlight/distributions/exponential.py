@@ -14,7 +14,19 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """Density rate exp(-rate x)."""
+    """Density rate exp(-rate x).
+
+    Arguments:
+        rate: the rate; the mean is 1 / rate.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Exponential(2.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.5000), tensor(-0.3069))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative

@@ -15,7 +15,19 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """A ratio of two chi-squared numbers, each divided by its degrees of freedom."""
+    """A ratio of two chi-squared numbers, each divided by its degrees of freedom.
+
+    Arguments:
+        df1, df2: degrees of freedom above and below.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.FisherSnedecor(5.0, 6.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(1.0))
+        (tensor(1.5000), tensor(-0.8096))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

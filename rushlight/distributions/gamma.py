@@ -15,7 +15,20 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """Shape `concentration`, rate `rate`. Draws have gradients by both parameters."""
+    """Shape `concentration`, rate `rate`. Draws have gradients by both parameters.
+
+    Arguments:
+        concentration: the shape.
+        rate: the rate; the mean is concentration / rate.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Gamma(2.0, 3.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.6667), tensor(0.0041))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative

@@ -18,7 +18,21 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Tails over a threshold `loc`: exponential for concentration 0, heavier above it."""
+    """Tails over a threshold `loc`: exponential for concentration 0, heavier above it.
+
+    Arguments:
+        loc: the threshold.
+        scale: the scale.
+        concentration: how heavy the tail is.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.GeneralizedPareto(0.0, 1.0, 0.1, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(1.1111), tensor(-0.5367))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {
         "loc": constraints.real,

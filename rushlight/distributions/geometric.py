@@ -16,7 +16,20 @@ __all__ = ["Geometric"]
 
 
 class Geometric(BinaryParameter):
-    """Failures before the first success of probability `probs`: 0, 1, 2, ..."""
+    """Failures before the first success of probability `probs`: 0, 1, 2, ...
+
+    Arguments:
+        probs: probability of a success; or
+        logits: its log-odds.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Geometric(probs=rl.tensor(0.3), validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(2.0))
+        (tensor(2.3333), tensor(-1.9173))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     support = constraints.nonnegative_integer
 

@@ -16,7 +16,20 @@ __all__ = ["Gumbel"]
 
 
 class Gumbel(TransformedDistribution):
-    """The law of maxima: cdf exp(-exp(-(x - loc) / scale))."""
+    """The law of maxima: cdf exp(-exp(-(x - loc) / scale)).
+
+    Arguments:
+        loc: the mode.
+        scale: the scale.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Gumbel(0.0, 1.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.5772), tensor(-1.1065))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -13,7 +13,19 @@ __all__ = ["HalfCauchy"]
 
 
 class HalfCauchy(Half):
-    """|x| of a Cauchy number x with median 0 and width `scale`."""
+    """|x| of a Cauchy number x with median 0 and width `scale`.
+
+    Arguments:
+        scale: the scale.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.HalfCauchy(1.0, validate_args=True)
+        >>> d.scale, d.log_prob(rl.tensor(0.5))
+        (tensor(1.), tensor(-0.6747))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     _whole = Cauchy
 

@@ -12,7 +12,19 @@ __all__ = ["HalfNormal"]
 
 
 class HalfNormal(Half):
-    """|x| of a normal number x with mean 0 and deviation `scale`."""
+    """|x| of a normal number x with mean 0 and deviation `scale`.
+
+    Arguments:
+        scale: the deviation of the normal number.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.HalfNormal(1.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.7979), tensor(-0.3508))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     _whole = Normal
 

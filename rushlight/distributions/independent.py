@@ -18,7 +18,18 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """The base distribution with its last batch dims as part of each event."""
+    """The base distribution with its last batch dims as part of each event.
+
+    Arguments:
+        base_distribution: the distribution.
+        reinterpreted_batch_ndims: how many of its last batch dims.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Independent(rl.distributions.Normal(rl.zeros(3), rl.ones(3)), 1, validate_args=True)
+        >>> d.event_shape, d.log_prob(rl.zeros(3))
+        (rushlight.Size([3]), tensor(-2.7568))
+    """
 
     arg_constraints = {}
     _expands = ("base_dist",)

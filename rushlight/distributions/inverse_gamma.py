@@ -14,7 +14,20 @@ __all__ = ["InverseGamma"]
 
 
 class InverseGamma(TransformedDistribution):
-    """1 / x of a gamma number x."""
+    """1 / x of a gamma number x.
+
+    Arguments:
+        concentration: the shape.
+        rate: the rate of the gamma number.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.InverseGamma(2.0, 3.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(3.), tensor(-1.7233))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive

@@ -19,7 +19,19 @@ def _moment(a, b, n):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """A relative of the beta distribution: cdf 1 - (1 - x^a)^b."""
+    """A relative of the beta distribution: cdf 1 - (1 - x^a)^b.
+
+    Arguments:
+        concentration1, concentration0: a and b of the formula.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Kumaraswamy(2.0, 3.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.4571), tensor(0.5232))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {
         "concentration1": constraints.positive,

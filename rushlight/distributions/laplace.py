@@ -12,7 +12,20 @@ __all__ = ["Laplace"]
 
 
 class Laplace(LocationScale):
-    """Density exp(-|x - loc| / scale) / (2 scale)."""
+    """Density exp(-|x - loc| / scale) / (2 scale).
+
+    Arguments:
+        loc: the mean.
+        scale: the scale.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Laplace(0.0, 1.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.), tensor(-1.1931))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     @property
     def variance(self) -> Tensor:

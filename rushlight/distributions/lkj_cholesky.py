@@ -17,8 +17,19 @@ __all__ = ["LKJCholesky"]
 
 
 class LKJCholesky(Distribution):
-    """Lower factors L of dim by dim correlation matrices, which have the density
-    det(L L^T)^(concentration - 1); concentration 1 is uniform."""
+    """Lower factors L of dim by dim correlation matrices, which have the density det(L
+    L^T)^(concentration - 1); concentration 1 is uniform.
+
+    Arguments:
+        dim: rows of the matrices.
+        concentration: above 1 correlations are smaller, below larger.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> L = rl.distributions.LKJCholesky(3, concentration=2.0).sample()
+        >>> rl.allclose((L @ L.T).diagonal(), rl.ones(3), atol=1e-5)
+        True
+    """
 
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky

@@ -13,7 +13,20 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """exp of a normal number with mean `loc` and deviation `scale`."""
+    """exp of a normal number with mean `loc` and deviation `scale`.
+
+    Arguments:
+        loc: mean of the logarithm.
+        scale: deviation of the logarithm.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.LogNormal(0.0, 1.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(1.6487), tensor(-0.4660))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive

@@ -13,7 +13,18 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """Probability vectors: normal numbers through StickBreakingTransform."""
+    """Probability vectors: normal numbers through StickBreakingTransform.
+
+    Arguments:
+        loc: means of the n normal numbers.
+        scale: their deviations.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> x = rl.distributions.LogisticNormal(rl.zeros(2), rl.ones(2), validate_args=True).sample()
+        >>> x.shape, round(x.sum().item(), 4)
+        (rushlight.Size([3]), 1.0)
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex

@@ -34,7 +34,21 @@ def _mahalanobis(W, D, x, capacitance):
 
 
 class LowRankMultivariateNormal(AroundLocation):
-    """Covariance cov_factor cov_factor^T + diag(cov_diag)."""
+    """Covariance cov_factor cov_factor^T + diag(cov_diag).
+
+    Arguments:
+        loc: the mean, (..., n).
+        cov_factor: (..., n, r).
+        cov_diag: (..., n), positive.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.LowRankMultivariateNormal(rl.zeros(2), rl.ones(2, 1), rl.ones(2), validate_args=True)
+        >>> d.mean, d.log_prob(rl.ones(2))
+        (tensor([0., 0.]), tensor(-2.7205))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4, 2])
+    """
 
     arg_constraints = {
         "loc": constraints.real_vector,

@@ -19,7 +19,20 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """A Categorical chooses one of the components, the last batch dim of another distribution."""
+    """A Categorical chooses one of the components, the last batch dim of another distribution.
+
+    Arguments:
+        mixture_distribution: a Categorical, the weights of components.
+        component_distribution: the components, along the last batch dim.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> weights = rl.distributions.Categorical(probs=rl.tensor([0.5, 0.5]))
+        >>> parts = rl.distributions.Normal(rl.tensor([-1.0, 1.0]), rl.tensor([0.5, 0.5]))
+        >>> d = rl.distributions.MixtureSameFamily(weights, parts, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(1.0))
+        (tensor(0.), tensor(-0.9186))
+    """
 
     arg_constraints = {}
     has_rsample = False

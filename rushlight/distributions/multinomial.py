@@ -19,7 +19,21 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(OverCategories):
-    """How often each of K categories comes in `total_count` draws."""
+    """How often each of K categories comes in `total_count` draws.
+
+    Arguments:
+        total_count: how many draws.
+        probs: weights of the categories; or
+        logits: unnormalised log-weights.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Multinomial(5, probs=rl.tensor([0.2, 0.8]), validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor([1.0, 4.0]))
+        (tensor([1., 4.]), tensor(-0.8926))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4, 2])
+    """
 
     _expands = ("_categorical", "_binomial")
     _keeps = ("total_count",)

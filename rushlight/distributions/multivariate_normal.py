@@ -34,7 +34,22 @@ def _batch_mahalanobis(bL, bx):
 
 
 class MultivariateNormal(CovarianceParameter, AroundLocation):
-    """Mean `loc`, and one of covariance_matrix, precision_matrix, scale_tril (its lower factor)."""
+    """Mean `loc`, and one of covariance_matrix, precision_matrix, scale_tril (its lower factor).
+
+    Arguments:
+        loc: the mean, (..., n).
+        covariance_matrix: (..., n, n); or
+        precision_matrix: its inverse; or
+        scale_tril: its lower Cholesky factor, which costs least.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.MultivariateNormal(rl.zeros(2), rl.eye(2), validate_args=True)
+        >>> d.mean, d.log_prob(rl.ones(2))
+        (tensor([0., 0.]), tensor(-2.8379))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4, 2])
+    """
 
     arg_constraints = {
         "loc": constraints.real_vector,

@@ -18,7 +18,21 @@ __all__ = ["NegativeBinomial"]
 
 
 class NegativeBinomial(BinaryParameter):
-    """Successes of probability `probs` before `total_count` failures."""
+    """Successes of probability `probs` before `total_count` failures.
+
+    Arguments:
+        total_count: how many failures.
+        probs: probability of a success; or
+        logits: its log-odds.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.NegativeBinomial(3.0, probs=rl.tensor(0.3), validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(2.0))
+        (tensor(1.2857), tensor(-1.6862))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {
         "total_count": constraints.greater_than_eq(0),

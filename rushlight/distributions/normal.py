@@ -16,7 +16,20 @@ __all__ = ["Normal"]
 
 
 class Normal(LocationScale, ExponentialFamily):
-    """Mean `loc`, standard deviation `scale`."""
+    """Mean `loc`, standard deviation `scale`.
+
+    Arguments:
+        loc: the mean.
+        scale: the standard deviation.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Normal(0.0, 2.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(1.0))
+        (tensor(0.), tensor(-1.7371))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     _mean_carrier_measure = 0
 

@@ -14,7 +14,20 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(OverCategories):
-    """Vectors of zeros with one 1, at the place that Categorical draws."""
+    """Vectors of zeros with one 1, at the place that Categorical draws.
+
+    Arguments:
+        probs: weights along the last dim; or
+        logits: unnormalised log-weights.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.OneHotCategorical(probs=rl.tensor([0.2, 0.8]), validate_args=True)
+        >>> d.event_shape, d.log_prob(rl.tensor([0.0, 1.0]))
+        (rushlight.Size([2]), tensor(-0.2231))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4, 2])
+    """
 
     support = constraints.one_hot
     has_enumerate_support = True
@@ -56,7 +69,20 @@ class OneHotCategorical(OverCategories):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """Draws carry the gradient of the probabilities (Bengio et al., 2013)."""
+    """Draws carry the gradient of the probabilities (Bengio et al., 2013).
+
+    Arguments:
+        probs: weights along the last dim; or
+        logits: unnormalised log-weights.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.OneHotCategoricalStraightThrough(probs=rl.tensor([0.2, 0.8]), validate_args=True)
+        >>> d.event_shape, d.log_prob(rl.tensor([0.0, 1.0]))
+        (rushlight.Size([2]), tensor(-0.2231))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4, 2])
+    """
 
     has_rsample = True
 

@@ -18,7 +18,20 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Numbers from `scale` on, whose tail falls as x^-alpha."""
+    """Numbers from `scale` on, whose tail falls as x^-alpha.
+
+    Arguments:
+        scale: the smallest number.
+        alpha: how fast the tail falls.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Pareto(1.0, 3.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(2.0))
+        (tensor(1.5000), tensor(-1.6740))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     _expands = ("scale", "alpha")

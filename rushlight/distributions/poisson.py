@@ -16,7 +16,19 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """Counts with mean `rate`."""
+    """Counts with mean `rate`.
+
+    Arguments:
+        rate: the mean.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Poisson(4.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(3.0))
+        (tensor(4.), tensor(-1.6329))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -49,7 +49,20 @@ class LogitRelaxedBernoulli(BinaryParameter):
 
 
 class RelaxedBernoulli(Relaxed):
-    """Numbers in (0, 1), the nearer to 0 and 1 the lower the temperature; differentiable."""
+    """Numbers in (0, 1), the nearer to 0 and 1 the lower the temperature; differentiable.
+
+    Arguments:
+        temperature: how soft draws are.
+        probs: probabilities of 1; or
+        logits: their log-odds.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.RelaxedBernoulli(rl.tensor(0.5), probs=rl.tensor([0.3]))
+        >>> x = d.rsample()
+        >>> bool(0 < x < 1)
+        True
+    """
 
     arg_constraints = BinaryParameter.arg_constraints
     support = constraints.unit_interval

@@ -49,7 +49,20 @@ class ExpRelaxedCategorical(OverCategories):
 
 
 class RelaxedOneHotCategorical(Relaxed):
-    """Probability vectors, the nearer to a corner the lower the temperature; differentiable."""
+    """Probability vectors, the nearer to a corner the lower the temperature; differentiable.
+
+    Arguments:
+        temperature: how soft draws are.
+        probs: weights along the last dim; or
+        logits: unnormalised log-weights.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.RelaxedOneHotCategorical(rl.tensor(0.5), probs=rl.tensor([0.2, 0.8]))
+        >>> x = d.rsample()
+        >>> abs(x.sum().item() - 1) < 1e-5
+        True
+    """
 
     arg_constraints = Categorical.arg_constraints
     support = constraints.simplex

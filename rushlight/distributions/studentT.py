@@ -16,7 +16,21 @@ __all__ = ["StudentT"]
 
 
 class StudentT(AroundLocation):
-    """`df` degrees of freedom, moved to `loc` and stretched by `scale`."""
+    """`df` degrees of freedom, moved to `loc` and stretched by `scale`.
+
+    Arguments:
+        df: degrees of freedom.
+        loc: the middle.
+        scale: the scale.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.StudentT(3.0, 0.0, scale=2.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(1.0))
+        (tensor(0.), tensor(-1.8541))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {
         "df": constraints.positive,

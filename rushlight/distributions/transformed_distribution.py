@@ -21,7 +21,19 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """y = t(x) with x from a base distribution; the density follows from the Jacobians."""
+    """y = t(x) with x from a base distribution; the density follows from the Jacobians.
+
+    Arguments:
+        base_distribution: where x comes from.
+        transforms: a transform, or a list of them.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> base = rl.distributions.Normal(0.0, 1.0)
+        >>> d = rl.distributions.TransformedDistribution(base, rl.distributions.ExpTransform(), validate_args=True)
+        >>> d.log_prob(rl.tensor(0.5))
+        tensor(-0.4660)
+    """
 
     arg_constraints = {}
     _expands: tuple[str, ...] = ()

@@ -18,7 +18,20 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """All of [low, high) alike."""
+    """All of [low, high) alike.
+
+    Arguments:
+        low: the lower bound.
+        high: the upper bound, which is not drawn.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Uniform(-1.0, 3.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(1.), tensor(-1.3863))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     has_rsample = True
     _expands = ("low", "high")

@@ -17,7 +17,20 @@ __all__ = ["VonMises"]
 
 
 class VonMises(AroundLocation):
-    """Angles around `loc`; the larger `concentration`, the closer."""
+    """Angles around `loc`; the larger `concentration`, the closer.
+
+    Arguments:
+        loc: the middle, an angle.
+        concentration: how close angles are to it.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.VonMises(0.0, 4.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.), tensor(-0.7525))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real

@@ -14,7 +14,20 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """scale times a power 1 / concentration of an exponential number."""
+    """scale times a power 1 / concentration of an exponential number.
+
+    Arguments:
+        scale: the scale.
+        concentration: the shape.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Weibull(1.0, 2.0, validate_args=True)
+        >>> d.mean, d.log_prob(rl.tensor(0.5))
+        (tensor(0.8862), tensor(-0.2500))
+        >>> d.sample((4,)).shape
+        rushlight.Size([4])
+    """
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive

@@ -18,7 +18,21 @@ __all__ = ["Wishart"]
 
 
 class Wishart(CovarianceParameter, ExponentialFamily):
-    """Sums of `df` outer products of normal vectors with this covariance; df above p - 1."""
+    """Sums of `df` outer products of normal vectors with this covariance; df above p - 1.
+
+    Arguments:
+        df: degrees of freedom, above n - 1.
+        covariance_matrix: (..., n, n); or
+        precision_matrix: its inverse; or
+        scale_tril: its lower Cholesky factor.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> d = rl.distributions.Wishart(rl.tensor(4.0), covariance_matrix=rl.eye(2))
+        >>> d.mean
+        tensor([[4., 0.],
+                [0., 4.]])
+    """
 
     arg_constraints = {
         "covariance_matrix": constraints.positive_definite,

@@ -21,7 +21,18 @@ def _spaced(values, d, dtype, device, requires_grad):
 def fftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: _dtype | None = None,
             layout: layout | None = None, device: Device = None,
             requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The frequencies of fft of n samples that lie d apart, those below zero behind the others."""
+    """The frequencies of fft of n samples that lie d apart, those below zero behind the others.
+
+    Arguments:
+        n: how many samples.
+        d: distance between them.
+        out: a tensor to write the result into.
+        dtype, layout, device, requires_grad: of the result, as for empty.
+
+    Example:
+        >>> rl.fft.fftfreq(4, d=0.5)
+        tensor([ 0.0000,  0.5000, -1.0000, -0.5000])
+    """
     if out is not None and dtype is None:
         dtype = out.dtype
     wide = _C.float64
@@ -34,7 +45,18 @@ def fftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: _dtype 
 def rfftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: _dtype | None = None,
              layout: layout | None = None, device: Device = None,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The frequencies of rfft of n samples that lie d apart."""
+    """The frequencies of rfft of n samples that lie d apart.
+
+    Arguments:
+        n: how many samples.
+        d: distance between them.
+        out: a tensor to write the result into.
+        dtype, layout, device, requires_grad: of the result, as for empty.
+
+    Example:
+        >>> rl.fft.rfftfreq(4, d=0.5)
+        tensor([0.0000, 0.5000, 1.0000])
+    """
     if out is not None and dtype is None:
         dtype = out.dtype
     rising = _C.arange(n // 2 + 1, dtype=_C.float64, device=device)
@@ -52,10 +74,28 @@ def _shifted(input, dim, by):
 
 
 def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Frequency zero moved to the middle of the dims (all by default)."""
+    """Frequency zero moved to the middle of the dims (all by default).
+
+    Arguments:
+        input: any tensor.
+        dim: the dim or dims; None is all.
+
+    Example:
+        >>> rl.fft.fftshift(rl.tensor([[0, 1, -2, -1]]), dim=1)
+        tensor([[-2, -1,  0,  1]])
+    """
     return _shifted(input, dim, lambda n: n // 2)
 
 
 def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Undoes fftshift."""
+    """Undoes fftshift.
+
+    Arguments:
+        input: any tensor.
+        dim: the dim or dims; None is all.
+
+    Example:
+        >>> rl.fft.ifftshift(rl.tensor([[-2, -1, 0, 1]]), dim=1)
+        tensor([[ 0,  1, -2, -1]])
+    """
     return _shifted(input, dim, lambda n: (n + 1) // 2)

@@ -140,63 +140,180 @@ def _one(n: int | None, dim: int) -> tuple[Any, tuple[int]]:
 @autocast_policy(cpu="float32")
 def fft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
         norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The transform along one dim, cut or filled up to n elements."""
+    """The transform along one dim, cut or filled up to n elements.
+
+    Arguments:
+        input: any tensor.
+        n: length before the transform: cut or filled up with zeros.
+        dim: the dim to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.fft(rl.tensor([1.0, 2.0, 3.0, 4.0]), n=2)
+        tensor([ 3.+0.j, -1.+0.j])
+    """
     return _c2c("fft.fft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
 def ifft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of fft."""
+    """The inverse of fft.
+
+    Arguments:
+        input: any tensor.
+        n: length before the transform.
+        dim: the dim to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.ifft(rl.tensor([10 + 0j, -2 + 2j, -2 + 0j, -2 - 2j]), norm="forward")
+        tensor([ 4.+0.j,  8.+0.j, 12.+0.j, 16.+0.j])
+    """
     return _c2c("fft.ifft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
 def rfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The first half of the transform of real numbers; the other half is its mirror image."""
+    """The first half of the transform of real numbers; the other half is its mirror image.
+
+    Arguments:
+        input: a real tensor.
+        n: length before the transform.
+        dim: the dim to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.rfft(rl.tensor([1.0, 2.0, 3.0, 4.0]), norm="ortho")
+        tensor([ 5.+0.j, -1.+1.j, -1.+0.j])
+    """
     return _r2c("fft.rfft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
 def irfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of rfft; n is the length of the result, by default an even one."""
+    """The inverse of rfft; n is the length of the result, by default an even one.
+
+    Arguments:
+        input: the half that rfft gives.
+        n: length of the result; None is 2 (m - 1), which is even: say it for an odd one.
+        dim: the dim to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.irfft(rl.tensor([10 + 0j, -2 + 2j, -2 + 0j]), n=4)
+        tensor([1., 2., 3., 4.])
+    """
     return _c2r("fft.irfft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
 def hfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The real transform of a Hermitian sequence, given by its first half."""
+    """The real transform of a Hermitian sequence, given by its first half.
+
+    Arguments:
+        input: the first half of a Hermitian sequence.
+        n: length of the result; None is 2 (m - 1).
+        dim: the dim to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.hfft(rl.tensor([1.0 + 0j, 2.0 + 0j, 3.0 + 0j]), n=4)
+        tensor([ 8., -2.,  0., -2.])
+    """
     return _c2r("fft.hfft", input, *_one(n, dim), norm, True, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
 def ihfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -1,
           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of hfft."""
+    """The inverse of hfft.
+
+    Arguments:
+        input: a real tensor.
+        n: length before the transform.
+        dim: the dim to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.ihfft(rl.tensor([1.0, 2.0, 3.0, 4.0]), norm="forward")
+        tensor([10.-0.j, -2.-2.j, -2.-0.j])
+    """
     return _r2c("fft.ihfft", input, *_one(n, dim), norm, False, out)  # type: ignore[arg-type]
 
 
 @autocast_policy(cpu="float32")
 def fft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = (-2, -1),
          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The transform along two dims."""
+    """The transform along two dims.
+
+    Arguments:
+        input: any tensor.
+        s: length of each dim before the transform; -1 keeps one.
+        dim: the two dims to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.fft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.fft2(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 4]), tensor(8.+0.j))
+    """
     return _c2c("fft.fft2", input, s, dim, norm, True, out)
 
 
 @autocast_policy(cpu="float32")
 def ifft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = (-2, -1),
           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of fft2."""
+    """The inverse of fft2.
+
+    Arguments:
+        input: any tensor.
+        s: length of each dim before the transform; -1 keeps one.
+        dim: the two dims to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.ifft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.ifft2(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 4]), tensor(1.+0.j))
+    """
     return _c2c("fft.ifft2", input, s, dim, norm, False, out)
 
 
 @autocast_policy(cpu="float32")
 def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = (-2, -1),
           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The transform of real numbers along two dims, the last one halved."""
+    """The transform of real numbers along two dims, the last one halved.
+
+    Arguments:
+        input: a real tensor.
+        s: length of each dim before the transform; -1 keeps one.
+        dim: the two dims to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.rfft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.rfft2(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 3]), tensor(8.+0.j))
+    """
     return _r2c("fft.rfft2", input, s, dim, norm, True, out)
 
 
@@ -204,58 +321,175 @@ def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
 def irfft2(input: Tensor, s: Sequence[int] | None = None,
            dim: int | Sequence[int] | None = (-2, -1), norm: str | None = None, *,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of rfft2."""
+    """The inverse of rfft2.
+
+    Arguments:
+        input: any tensor.
+        s: length of each dim before the transform (of the result for the last); -1 keeps one.
+        dim: the two dims to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.irfft2(rl.ones(2, 3, dtype=rl.complex64), s=(2, 4)).shape, rl.fft.irfft2(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 4]), tensor(1.))
+    """
     return _c2r("fft.irfft2", input, s, dim, norm, False, out)
 
 
 def hfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = (-2, -1),
           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The real transform of a Hermitian signal along two dims, the last one given by half."""
+    """The real transform of a Hermitian signal along two dims, the last one given by half.
+
+    Arguments:
+        input: any tensor.
+        s: length of each dim before the transform (of the result for the last); -1 keeps one.
+        dim: the two dims to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.hfft2(rl.ones(2, 3, dtype=rl.complex64), s=(2, 4)).shape, rl.fft.hfft2(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 4]), tensor(8.))
+    """
     return _c2r("fft.hfft2", input, s, dim, norm, True, out)
 
 
 def ihfft2(input: Tensor, s: Sequence[int] | None = None,
            dim: int | Sequence[int] | None = (-2, -1), norm: str | None = None, *,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of hfft2."""
+    """The inverse of hfft2.
+
+    Arguments:
+        input: a real tensor.
+        s: length of each dim before the transform; -1 keeps one.
+        dim: the two dims to transform.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.ihfft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.ihfft2(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 3]), tensor(1.-0.j))
+    """
     return _r2c("fft.ihfft2", input, s, dim, norm, False, out)
 
 
 @autocast_policy(cpu="float32")
 def fftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
          norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The transform along several dims (all by default)."""
+    """The transform along several dims (all by default).
+
+    Arguments:
+        input: any tensor.
+        s: length of each dim before the transform; -1 keeps one.
+        dim: the dims to transform; None is all, or the last ones where s is given.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.fftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.fftn(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 4]), tensor(8.+0.j))
+    """
     return _c2c("fft.fftn", input, s, dim, norm, True, out)
 
 
 @autocast_policy(cpu="float32")
 def ifftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of fftn."""
+    """The inverse of fftn.
+
+    Arguments:
+        input: any tensor.
+        s: length of each dim before the transform; -1 keeps one.
+        dim: the dims to transform; None is all, or the last ones where s is given.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.ifftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.ifftn(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 4]), tensor(1.+0.j))
+    """
     return _c2c("fft.ifftn", input, s, dim, norm, False, out)
 
 
 @autocast_policy(cpu="float32")
 def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The transform of real numbers along several dims, the last one halved."""
+    """The transform of real numbers along several dims, the last one halved.
+
+    Arguments:
+        input: a real tensor.
+        s: length of each dim before the transform; -1 keeps one.
+        dim: the dims to transform; None is all, or the last ones where s is given.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.rfftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.rfftn(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 3]), tensor(8.+0.j))
+    """
     return _r2c("fft.rfftn", input, s, dim, norm, True, out)
 
 
 @autocast_policy(cpu="float32")
 def irfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
            norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of rfftn."""
+    """The inverse of rfftn.
+
+    Arguments:
+        input: any tensor.
+        s: length of each dim before the transform (of the result for the last); -1 keeps one.
+        dim: the dims to transform; None is all, or the last ones where s is given.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.irfftn(rl.ones(2, 3, dtype=rl.complex64), s=(2, 4)).shape, rl.fft.irfftn(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 4]), tensor(1.))
+    """
     return _c2r("fft.irfftn", input, s, dim, norm, False, out)
 
 
 def hfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
           norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The real transform of a Hermitian signal along several dims, the last one given by half."""
+    """The real transform of a Hermitian signal along several dims, the last one given by half.
+
+    Arguments:
+        input: any tensor.
+        s: length of each dim before the transform (of the result for the last); -1 keeps one.
+        dim: the dims to transform; None is all, or the last ones where s is given.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.hfftn(rl.ones(2, 3, dtype=rl.complex64), s=(2, 4)).shape, rl.fft.hfftn(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 4]), tensor(8.))
+    """
     return _c2r("fft.hfftn", input, s, dim, norm, True, out)
 
 
 def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int] | None = None,
            norm: str | None = None, *, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The inverse of hfftn."""
+    """The inverse of hfftn.
+
+    Arguments:
+        input: a real tensor.
+        s: length of each dim before the transform; -1 keeps one.
+        dim: the dims to transform; None is all, or the last ones where s is given.
+        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
+            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.fft.ihfftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.ihfftn(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        (rushlight.Size([2, 3]), tensor(1.-0.j))
+    """
     return _r2c("fft.ihfftn", input, s, dim, norm, False, out)

@@ -40,7 +40,27 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
          window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
          normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None,
          align_to_window: bool | None = None) -> Tensor:  # fmt: skip
-    """The transforms of windows that lie hop_length samples apart: (..., frequency, time)."""
+    """The transforms of windows that lie hop_length samples apart: (..., frequency, time).
+
+    Arguments:
+        input: (..., samples), real or complex.
+        n_fft: length of a transform.
+        hop_length: distance between windows; None is n_fft // 4.
+        win_length: length of the window, filled up with zeros to n_fft; None is n_fft.
+        window: a vector; None is ones.
+        center: the first window is centred on the first sample, with borders at both ends.
+        pad_mode: how borders are made, as for nn.functional.pad.
+        normalized: divide by sqrt(n_fft).
+        onesided: half of the frequencies; None does so for real input.
+        return_complex: a complex result, which is the one to ask for.
+        align_to_window: begin with whole windows, without center.
+
+    Shape: (..., frequencies, windows).
+
+    Example:
+        >>> rl.stft(rl.zeros(100), n_fft=16, hop_length=8, window=rl.hann_window(16), return_complex=True).shape
+        rushlight.Size([9, 13])
+    """
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"stft: needs floating or complex samples, got {input.dtype}")
     if input.ndim not in (1, 2):
@@ -83,7 +103,21 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
           onesided: bool | None = None, length: int | None = None,
           return_complex: bool | None = False) -> Tensor:  # fmt: skip
     """The signal from its windows' transforms: windows are put together with overlap, and divided
-    by the sum of the squared windows."""
+    by the sum of the squared windows.
+
+    Arguments:
+        input: (..., frequencies, windows), complex.
+        n_fft, hop_length, win_length, window, center, normalized, onesided: as they were for
+            stft.
+        length: of the signal; None is what windows cover.
+        return_complex: a complex signal.
+
+    Example:
+        >>> x = rl.linspace(0, 1, 64)
+        >>> spectrum = rl.stft(x, 16, window=rl.hann_window(16), return_complex=True)
+        >>> rl.allclose(rl.istft(spectrum, 16, window=rl.hann_window(16), length=64), x, atol=1e-5)
+        True
+    """
     if not input.is_complex():
         raise RuntimeError("istft: needs a complex tensor; make one with view_as_complex")
     if input.numel() == 0:

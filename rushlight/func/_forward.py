@@ -75,7 +75,19 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> tuple[Any, Any] | tuple[Any, Any, Any]:
-    """``(func(*primals), derivative along tangents)``, and aux when the function returns one."""
+    """``(func(*primals), derivative along tangents)``, and aux when the function returns one.
+
+    Arguments:
+        func: a function of tensors.
+        primals: where, a tuple of tensors.
+        tangents: the direction, of the same shapes.
+        strict: raise where an output does not depend on an input.
+        has_aux: func returns (output, aux).
+
+    Example:
+        >>> rl.func.jvp(rl.square, (rl.tensor(3.0),), (rl.tensor(1.0),), has_aux=False)
+        (tensor(9.), tensor(6.))
+    """
     where = f"jvp({_name(func)})"
     for name, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, tuple):
@@ -112,6 +124,18 @@ def jacfwd(
 
     The result is that of ``jacrev``; forward mode is the better choice when there are more outputs
     than inputs.
+
+    Arguments:
+        func: a function of tensors.
+        argnums: by which argument, or a tuple of them.
+        has_aux: func returns (output, aux).
+        chunk_size: so many columns at a time; None is all.
+        randomness: as for vmap.
+
+    Example:
+        >>> rl.func.jacfwd(lambda x: x**2, argnums=0)(rl.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     check_randomness(randomness, "jacfwd")
 
@@ -158,7 +182,17 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """A function that returns the second derivatives of ``func``: forward over reverse."""
+    """A function that returns the second derivatives of ``func``: forward over reverse.
+
+    Arguments:
+        func: a function that returns one number.
+        argnums: by which argument, or a tuple of them.
+
+    Example:
+        >>> rl.func.hessian(lambda x: (x**3).sum(), argnums=0)(rl.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
+    """
     return jacfwd(jacrev(func, argnums), argnums)
 
 
@@ -166,6 +200,15 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     """``(func(*primals), jvp_fn)``: ``jvp_fn(*tangents)`` is the derivative at the primals.
 
     The function runs again for each call of jvp_fn, at the same primals.
+
+    Arguments:
+        func: a function of tensors.
+        primals: where.
+
+    Example:
+        >>> value, push = rl.func.linearize(rl.square, rl.tensor(3.0))
+        >>> push(rl.tensor(1.0))
+        tensor(6.)
     """
     where = f"linearize({_name(func)})"
     if not primals:

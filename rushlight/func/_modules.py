@@ -100,7 +100,21 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Calls ``module`` with other tensors in place of its parameters and buffers."""
+    """Calls ``module`` with other tensors in place of its parameters and buffers.
+
+    Arguments:
+        module: the module; it is left as it is.
+        parameter_and_buffer_dicts: tensors by name, a dict or several.
+        args: what it is called with: a tuple, or a single argument.
+        kwargs: named ones.
+        tie_weights: tensors that are shared stay shared.
+        strict: raise for names that are missing or unknown.
+
+    Example:
+        >>> layer = nn.Linear(2, 1, bias=False)
+        >>> rl.func.functional_call(layer, {"weight": rl.ones(1, 2)}, rl.tensor([3.0, 4.0]), strict=True)
+        tensor([7.])
+    """
     if isinstance(parameter_and_buffer_dicts, dict):
         given = parameter_and_buffer_dicts
     elif isinstance(parameter_and_buffer_dicts, (list, tuple)):
@@ -151,7 +165,16 @@ def functional_call(
 def stack_module_state(
     models: Sequence[Module] | ModuleList,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and the buffers of alike modules, each stacked: two dicts."""
+    """The parameters and the buffers of alike modules, each stacked: two dicts.
+
+    Arguments:
+        models: modules of the same kind.
+
+    Example:
+        >>> params, buffers = rl.func.stack_module_state([nn.Linear(2, 1) for _ in range(3)])
+        >>> params["weight"].shape
+        rushlight.Size([3, 1, 2])
+    """
     models = list(models)
     if not models:
         raise RuntimeError("stack_module_state: expected at least one model")
@@ -181,7 +204,16 @@ def stack_module_state(
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Takes the running statistics out of every batch norm below a module, in place: with them a
-    module has state that transforms of functions cannot follow. Returns the module."""
+    module has state that transforms of functions cannot follow. Returns the module.
+
+    Arguments:
+        root: the module.
+
+    Example:
+        >>> net = rl.func.replace_all_batch_norm_modules_(nn.Sequential(nn.BatchNorm1d(2)))
+        >>> net[0].running_mean is None
+        True
+    """
     from rushlight.nn.modules.batchnorm import _BatchNorm
 
     for module in root.modules():

@@ -113,7 +113,17 @@ def split_aux(outputs, has_aux, where):
 def grad_and_value(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """Like ``grad``, but returns (gradient, value), or (gradient, (value, aux))."""
+    """Like ``grad``, but returns (gradient, value), or (gradient, (value, aux)).
+
+    Arguments:
+        func: a function that returns one number, or (number, aux) with has_aux.
+        argnums: by which argument, or a tuple of them.
+        has_aux: return aux as well.
+
+    Example:
+        >>> rl.func.grad_and_value(lambda x, y: x**2 * y, argnums=0)(rl.tensor(3.0), rl.tensor(2.0))
+        (tensor(12.), tensor(18.))
+    """
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
@@ -150,6 +160,15 @@ def grad(
 
     ``argnums`` says by which positional inputs (an int, or a tuple of ints); with ``has_aux`` the
     function returns (value, aux), and the result is (gradient, aux).
+
+    Arguments:
+        func: a function that returns one number, or (number, aux) with has_aux.
+        argnums: by which argument, or a tuple of them.
+        has_aux: return aux as well.
+
+    Example:
+        >>> rl.func.grad(lambda x, y: x**2 * y, argnums=1)(rl.tensor(3.0), rl.tensor(2.0))
+        tensor(9.)
     """
     both = grad_and_value(func, argnums, has_aux)
 
@@ -187,6 +206,16 @@ def vjp(
     """``(func(*primals), vjp_fn)``: ``vjp_fn(cotangents)`` gives the primals' gradients, a tuple.
 
     With ``has_aux`` the function returns (output, aux), and so does vjp: (output, vjp_fn, aux).
+
+    Arguments:
+        func: a function of tensors.
+        primals: where.
+        has_aux: func returns (output, aux).
+
+    Example:
+        >>> value, pull = rl.func.vjp(rl.square, rl.tensor(3.0), has_aux=False)
+        >>> pull(rl.tensor(1.0))
+        (tensor(6.),)
     """
     where = f"vjp({_name(func)})"
     if not primals:
@@ -242,6 +271,17 @@ def jacrev(
 
     The result has, for every output and every input of ``argnums``, a tensor of shape
     ``(*output.shape, *input.shape)``. ``chunk_size`` bounds how many rows are computed at once.
+
+    Arguments:
+        func: a function of tensors.
+        argnums: by which argument, or a tuple of them.
+        has_aux: func returns (output, aux).
+        chunk_size: so many rows at a time; None is all.
+
+    Example:
+        >>> rl.func.jacrev(lambda x: x**2, argnums=0)(rl.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size > 0):
         raise ValueError(f"jacrev: chunk_size must be None or a positive int, got {chunk_size!r}")

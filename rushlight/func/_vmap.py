@@ -234,6 +234,20 @@ def vmap(
     ``in_dims`` says which dimension of each input counts the samples (None: the input is shared),
     ``out_dims`` where they go in the outputs. ``randomness`` is 'error', 'different' (each sample
     draws its own numbers) or 'same'; ``chunk_size`` runs that many samples at a time.
+
+    The function sees single samples; its operations run once for all of them.
+
+    Arguments:
+        func: a function of tensors.
+        in_dims: the dim of samples per argument; None passes an argument as it is.
+        out_dims: where the dim of samples goes in results.
+        randomness: 'error', 'different' (per sample) or 'same'.
+        chunk_size: so many samples at a time; None is all.
+
+    Example:
+        >>> dot = rl.vmap(rl.dot, in_dims=(0, None))
+        >>> dot(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), rl.tensor([1.0, 10.0]))
+        tensor([21., 43.])
     """
     check_randomness(randomness)
     if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size > 0):

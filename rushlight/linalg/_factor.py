@@ -46,7 +46,20 @@ def _factored(A, upper):
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False,
                 out: Sequence[Tensor] | None = None
                 ) -> return_types.linalg_cholesky_ex:  # fmt: skip
-    """The factor, and for each matrix 0 or the order of the first minor that is not positive."""
+    """The factor, and for each matrix 0 or the order of the first minor that is not positive.
+
+    Does not wait for a GPU to say that all went well, unlike cholesky.
+
+    Arguments:
+        A: (..., n, n).
+        upper: return U = L^H instead.
+        check_errors: raise as cholesky does.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.cholesky_ex(rl.tensor([[1.0, 2.0], [2.0, 1.0]]), check_errors=False).info
+        tensor(2, dtype=rushlight.int32)
+    """
     L, info = _factored(A, upper)
     if check_errors:
         check_info(info, "linalg.cholesky_ex", NOT_POSITIVE)
@@ -55,7 +68,25 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False,
 
 @autocast_policy(cpu="float32")
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """L, lower triangular, with A = L L^H, of Hermitian positive definite matrices."""
+    """L, lower triangular, with A = L L^H, of Hermitian positive definite matrices.
+
+    Arguments:
+        A: (..., n, n), symmetric or Hermitian and positive definite; only one triangle is read.
+        upper: return U = L^H instead.
+        out: a tensor to write the result into.
+
+    Raises: LinAlgError if a matrix is not positive definite.
+
+    Example:
+        >>> A = rl.tensor([[4.0, 2.0], [2.0, 5.0]])
+        >>> L = rl.linalg.cholesky(A)
+        >>> L
+        tensor([[2., 0.],
+                [1., 2.]])
+        >>> rl.linalg.cholesky(A, upper=True)
+        tensor([[2., 1.],
+                [0., 2.]])
+    """
     L, info = _factored(A, upper)
     check_info(info, "linalg.cholesky", NOT_POSITIVE)
     return write_out("linalg.cholesky", L, out)
@@ -65,7 +96,19 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 def cholesky_solve(
     input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """X with A X = input, where input2 is the factor of A."""
+    """X with A X = input, where input2 is the factor of A.
+
+    Arguments:
+        input: (..., n, k), the right side.
+        input2: the triangular factor of A.
+        upper: it is the upper one.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.cholesky_solve(rl.ones(2, 1), rl.tensor([[2.0, 0.0], [0.0, 1.0]]), upper=False)
+        tensor([[0.2500],
+                [1.0000]])
+    """
     need_matrices("cholesky_solve", input=input, input2=input2)
     L, B = same_batch("cholesky_solve", input2, input)
     lower = L.mH if upper else L
@@ -75,7 +118,19 @@ def cholesky_solve(
 
 @autocast_policy(cpu="float32")
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of the matrix whose factor is input."""
+    """The inverse of the matrix whose factor is input.
+
+    Arguments:
+        input: the triangular factor of A, as linalg.cholesky gives it.
+        upper: it is the upper one.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> L = rl.tensor([[2.0, 0.0], [0.0, 4.0]])
+        >>> rl.cholesky_inverse(L, upper=False)
+        tensor([[0.2500, 0.0000],
+                [0.0000, 0.0625]])
+    """
     need_matrices("cholesky_inverse", input=input)
     zero = (input.detach().diagonal(0, -2, -1) == 0).to(_C.int32)
     place = zero.argmax(-1).to(_C.int32) + 1 if zero.shape[-1] else zero.sum(-1)
@@ -91,7 +146,18 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False,
                  out: Sequence[Tensor] | None = None
                  ) -> return_types.linalg_lu_factor_ex:  # fmt: skip
-    """L and U in one matrix, the exchanges of rows, and where U has its first zero, or 0."""
+    """L and U in one matrix, the exchanges of rows, and where U has its first zero, or 0.
+
+    Arguments:
+        A: (..., m, n).
+        pivot: exchange rows.
+        check_errors: raise where U has a zero on its diagonal.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.lu_factor_ex(rl.eye(2), pivot=True).info
+        tensor(0, dtype=rushlight.int32)
+    """
     result = LUFactorEx(_C._lu_factor(A, pivot))
     if check_errors:
         check_info(result.info, "linalg.lu_factor_ex", SINGULAR)
@@ -101,7 +167,20 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False,
 def lu_factor(
     A: Tensor, *, pivot: bool = True, out: Sequence[Tensor] | None = None
 ) -> return_types.linalg_lu_factor:
-    """L and U of P A = L U in one matrix, and the exchanges of rows."""
+    """L and U of P A = L U in one matrix, and the exchanges of rows.
+
+    Arguments:
+        A: (..., m, n).
+        pivot: exchange rows.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.lu_factor(rl.tensor([[4.0, 3.0], [2.0, 1.0]]), pivot=True)
+        rushlight.return_types.linalg_lu_factor(
+        LU=tensor([[ 4.0000,  3.0000],
+                [ 0.5000, -0.5000]]),
+        pivots=tensor([1, 2], dtype=rushlight.int32))
+    """
     factors, pivots, info = _C._lu_factor(A, pivot)
     check_info(info, "linalg.lu_factor", SINGULAR)
     return with_out("linalg.lu_factor", LUFactor((factors, pivots)), out)
@@ -124,7 +203,20 @@ def _permutation(factors, pivots):
 def lu(
     A: Tensor, *, pivot: bool = True, out: Sequence[Tensor] | None = None
 ) -> return_types.linalg_lu:
-    """P, L and U with A = P L U; without pivots P is empty."""
+    """P, L and U with A = P L U; without pivots P is empty.
+
+    Arguments:
+        A: (..., m, n).
+        pivot: exchange rows, which keeps errors small.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> P, L, U = rl.linalg.lu(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), pivot=True)
+        >>> L, U
+        (tensor([[1.0000, 0.0000],
+                [0.3333, 1.0000]]), tensor([[3.0000, 4.0000],
+                [0.0000, 0.6667]]))
+    """
     factors, pivots, _ = _C._lu_factor(A, pivot)
     P = _permutation(factors, pivots) if pivot else factors.new_empty(0)
     return with_out("linalg.lu", LU((P, *_triangles(factors))), out)
@@ -133,7 +225,20 @@ def lu(
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
               unpack_pivots: bool = True, *, out: Sequence[Tensor] | None = None
               ) -> return_types.lu_unpack:  # fmt: skip
-    """P, L and U from what lu_factor returns; those not asked for are empty."""
+    """P, L and U from what lu_factor returns; those not asked for are empty.
+
+    Arguments:
+        LU_data, LU_pivots: what linalg.lu_factor gave.
+        unpack_data: make L and U.
+        unpack_pivots: make P.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> factors = rl.linalg.lu_factor(rl.tensor([[4.0, 3.0], [2.0, 1.0]]))
+        >>> rl.lu_unpack(*factors, unpack_pivots=False).U
+        tensor([[ 4.0000,  3.0000],
+                [ 0.0000, -0.5000]])
+    """
     need_matrices("lu_unpack", LU_data=LU_data)
     empty = LU_data.new_empty(0)
     if LU_pivots.ndim + 1 != LU_data.ndim:
@@ -161,6 +266,16 @@ def qr(
     """Q with orthonormal columns and R upper triangular with A = Q R.
 
     mode: 'reduced', 'complete' (a square Q), or 'r' (Q is empty).
+
+    Arguments:
+        A: (..., m, n).
+        mode: 'reduced', 'complete' (Q is square) or 'r' (Q is empty).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> Q, R = rl.linalg.qr(rl.tensor([[3.0, 1.0], [4.0, 2.0]]), mode="complete")
+        >>> rl.allclose(Q @ R, rl.tensor([[3.0, 1.0], [4.0, 2.0]]), atol=1e-6)
+        True
     """
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"linalg.qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
@@ -179,14 +294,35 @@ def old_qr(input, some=True, *, out=None):
 
 @autocast_policy(cpu="float32")
 def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.geqrf:
-    """QR as LAPACK keeps it: R, below it the reflections, and their factors tau."""
+    """QR as LAPACK keeps it: R, below it the reflections, and their factors tau.
+
+    Arguments:
+        input: (..., m, n).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> a, tau = rl.geqrf(rl.tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> a.shape, tau.shape
+        (rushlight.Size([2, 2]), rushlight.Size([2]))
+    """
     return with_out("geqrf", Geqrf(_C._geqrf(input)), out)
 
 
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False,
                   out: Sequence[Tensor] | None = None
                   ) -> return_types.linalg_ldl_factor_ex:  # fmt: skip
-    """The factors of symmetric (or Hermitian) matrices, and what went wrong, or 0."""
+    """The factors of symmetric (or Hermitian) matrices, and what went wrong, or 0.
+
+    Arguments:
+        A: (..., n, n).
+        hermitian: of complex matrices: Hermitian rather than symmetric.
+        check_errors: raise where the factor does not exist.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.ldl_factor_ex(rl.eye(2), hermitian=True).info
+        tensor(0, dtype=rushlight.int32)
+    """
     result = LDLFactorEx(_C._ldl_factor(A, hermitian))
     if check_errors:
         _check_ldl(result.info, "linalg.ldl_factor_ex")
@@ -196,7 +332,18 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 def ldl_factor(
     A: Tensor, *, hermitian: bool = False, out: Sequence[Tensor] | None = None
 ) -> return_types.linalg_ldl_factor:
-    """The factors of symmetric (or Hermitian) matrices, as LAPACK keeps them."""
+    """The factors of symmetric (or Hermitian) matrices, as LAPACK keeps them.
+
+    Arguments:
+        A: (..., n, n).
+        hermitian: of complex matrices: Hermitian rather than symmetric.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> LD, pivots = rl.linalg.ldl_factor(rl.tensor([[2.0, 1.0], [1.0, 3.0]]), hermitian=True)
+        >>> LD.diagonal()
+        tensor([2.0000, 2.5000])
+    """
     factors, pivots, info = _C._ldl_factor(A, hermitian)
     _check_ldl(info, "linalg.ldl_factor")
     return with_out("linalg.ldl_factor", LDLFactor((factors, pivots)), out)
@@ -209,7 +356,20 @@ def _check_ldl(info, op):
 def ldl_solve(
     LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """X with A X = B, A by its LDL factors."""
+    """X with A X = B, A by its LDL factors.
+
+    Arguments:
+        LD, pivots: what ldl_factor gave.
+        B: (..., n, k).
+        hermitian: as for ldl_factor.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> factors = rl.linalg.ldl_factor(rl.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> rl.linalg.ldl_solve(*factors, rl.ones(2, 1), hermitian=False)
+        tensor([[0.5000],
+                [0.2500]])
+    """
     need_matrices("linalg.ldl_solve", LD=LD, B=B)
     LD, B = same_batch("linalg.ldl_solve", LD, B)
     pivots = pivots.expand(*LD.shape[:-1])
@@ -222,6 +382,17 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
 
     v_i is zero above row i, one in it, and column i of A below it: the Q that a QR factorization
     keeps in that form.
+
+    Arguments:
+        A: (..., m, n), reflections below the diagonal, as geqrf leaves them.
+        tau: (..., k), their factors.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> A = rl.tensor([[3.0, 1.0], [4.0, 2.0]])
+        >>> Q = rl.linalg.householder_product(*rl.geqrf(A))
+        >>> rl.allclose(Q.T @ Q, rl.eye(2), atol=1e-6)
+        True
     """
     name = "linalg.householder_product"
     if A.dim() < 2 or A.shape[-2] < A.shape[-1]:

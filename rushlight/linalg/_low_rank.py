@@ -35,8 +35,20 @@ def _range(A, q, niter, M):
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of a matrix (or of A - M) of which about the first q matter: A is nearly
-    U diag(S) V^H."""
+    """U, S and V of a matrix (or of A - M) of which about the first q matter: A is nearly U
+    diag(S) V^H.
+
+    Arguments:
+        A: (..., m, n).
+        q: how many singular values.
+        niter: iterations, which make it more exact.
+        M: subtracted from A, without making A - M.
+
+    Example:
+        >>> U, S, V = rl.svd_lowrank(rl.diag(rl.tensor([5.0, 3.0, 1.0])), q=2)
+        >>> S
+        tensor([5., 3.])
+    """
     rows, cols = A.shape[-2:]
     if q is not None and q < 0:
         raise _C.ArgumentError(f"svd_lowrank: q must not be negative, got {q}")
@@ -56,7 +68,20 @@ def svd_lowrank(
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The first q principal components of the rows of A, by svd_lowrank of A less its mean."""
+    """The first q principal components of the rows of A, by svd_lowrank of A less its mean.
+
+    Arguments:
+        A: (..., m, n).
+        q: how many components; None is at most 6.
+        center: subtract the mean of the rows.
+        niter: iterations, which make it more exact.
+
+    Example:
+        >>> A = rl.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        >>> U, S, V = rl.pca_lowrank(A, q=1)
+        >>> S
+        tensor([4.])
+    """
     if not (A.is_floating_point() or A.is_complex()):
         raise ValueError(f"pca_lowrank: needs floating numbers, got {A.dtype}")
     rows, cols = A.shape[-2:]

@@ -15,7 +15,16 @@ _NORMS = {4: 3.01, 8: 1.09}
 
 
 def matrix_exp(A: Tensor) -> Tensor:
-    """The exponential of square matrices: the sum of A^k / k!."""
+    """The exponential of square matrices: the sum of A^k / k!.
+
+    Arguments:
+        A: (..., n, n).
+
+    Example:
+        >>> rl.linalg.matrix_exp(rl.tensor([[0.0, 1.0], [0.0, 0.0]]))
+        tensor([[1., 1.],
+                [0., 1.]])
+    """
     _check_square("linalg.matrix_exp", A)
     size = A.shape[-1]
     if A.numel() == 0:

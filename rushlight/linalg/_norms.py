@@ -23,7 +23,20 @@ def vector_norm(
     dtype: _dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The norm of order `ord` of all elements or along dims."""
+    """The norm of order `ord` of all elements or along dims.
+
+    Arguments:
+        x: any tensor.
+        ord: 2, 1, 0 (how many are not zero), inf, -inf or any number.
+        dim: the dim or dims that hold vectors; None is all.
+        keepdim: keep each reduced dim with size 1.
+        dtype: dtype to convert to before.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.vector_norm(rl.tensor([[3.0, -4.0], [0.0, 5.0]]), ord=float("inf"), dim=1)
+        tensor([4., 5.])
+    """
     if not (x.is_floating_point() or x.is_complex()):
         raise _C.DTypeError(f"linalg.vector_norm: needs floating or complex numbers, got {x.dtype}")
     return _C._vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)  # type: ignore[arg-type]
@@ -40,7 +53,20 @@ def matrix_norm(
     out: Tensor | None = None,
 ) -> Tensor:
     """The norm of matrices: 'fro', 'nuc' (the sum of the singular values), 2 and -2 (the extreme
-    singular value), 1 and -1 (the extreme sum of a column), inf and -inf (of a row)."""
+    singular value), 1 and -1 (the extreme sum of a column), inf and -inf (of a row).
+
+    Arguments:
+        A: (..., m, n).
+        ord: 'fro', 'nuc', 2, -2, 1, -1 (sums of columns), inf or -inf (sums of rows).
+        dim: the two dims of the matrices.
+        keepdim: keep each reduced dim with size 1.
+        dtype: dtype to convert to before.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.matrix_norm(rl.tensor([[3.0, 0.0], [4.0, 5.0]]), ord=1)
+        tensor(7.)
+    """
     name = "linalg.matrix_norm"
     if A.ndim < 2:
         raise RuntimeError(f"{name}: needs at least 2 dims, got shape {list(A.shape)}")
@@ -97,7 +123,21 @@ def norm(
     out: Tensor | None = None,
     dtype: _dtype | None = None,
 ) -> Tensor:
-    """A matrix norm for a matrix or two dims with an order, else a vector norm."""
+    """A matrix norm for a matrix or two dims with an order, else a vector norm.
+
+    Arguments:
+        A: any tensor.
+        ord: None is the root of the sum of squares; else as for vector_norm or matrix_norm.
+        dim: one dim for vectors, two for matrices; None is all.
+        keepdim: keep each reduced dim with size 1.
+        out: a tensor to write the result into.
+        dtype: dtype to convert to before.
+
+    Example:
+        >>> x = rl.tensor([[3.0, 4.0], [0.0, 5.0]])
+        >>> rl.linalg.norm(x), rl.linalg.norm(x, dim=1), rl.linalg.norm(x, ord=1, dim=1)
+        (tensor(7.0711), tensor([5., 5.]), tensor([7., 5.]))
+    """
     if isinstance(dim, tuple | list) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: dim must name one or two dims, got {dim!r}")
     if isinstance(ord, str) or (ord is not None and (
@@ -109,7 +149,17 @@ def norm(
 
 @autocast_policy(cpu="float32")
 def cond(A: Tensor, p: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """How much relative errors may grow by solving with A: norm(A) norm(A^-1)."""
+    """How much relative errors may grow by solving with A: norm(A) norm(A^-1).
+
+    Arguments:
+        A: (..., m, n).
+        p: the norm: None or 2, -2, 'fro', 'nuc', 1, -1, inf or -inf.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.cond(rl.tensor([[1.0, 0.0], [0.0, 0.01]]), p=1)
+        tensor(100.)
+    """
     from rushlight.linalg._solve import inv_ex
     from rushlight.linalg._spectral import svdvals
 
@@ -142,7 +192,20 @@ def matrix_rank(
     rtol: float | Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The number of singular values above max(atol, rtol times the largest)."""
+    """The number of singular values above max(atol, rtol times the largest).
+
+    Arguments:
+        A: (..., m, n).
+        tol: the old spelling of atol.
+        hermitian: use eigenvalues, of Hermitian matrices.
+        atol: absolute tolerance; None is 0.
+        rtol: relative tolerance; None is the dtype's epsilon times the larger size.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.matrix_rank(rl.tensor([[1.0, 2.0], [2.0, 4.0]]), rtol=1e-3)
+        tensor(1)
+    """
     from rushlight.linalg._spectral import eigvalsh, svdvals
 
     if A.ndim < 2:

@@ -12,17 +12,46 @@ from rushlight._functions.out import write_out
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The matrix product."""
+    """The matrix product.
+
+    Arguments:
+        input, other: vectors, matrices or batches of matrices.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.matmul(rl.eye(2), rl.tensor([3.0, 4.0]))
+        tensor([3., 4.])
+    """
     return _C.matmul(input, other, out=out)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of matrices."""
+    """The diagonals of matrices.
+
+    Arguments:
+        A: (..., m, n).
+        offset: which diagonal: 0 the main one, above it positive.
+        dim1, dim2: the dims of the matrices.
+
+    Example:
+        >>> rl.linalg.diagonal(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), offset=1)
+        tensor([2.])
+    """
     return A.diagonal(offset, dim1, dim2)
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The product of vectors in space, along a dim of size 3."""
+    """The product of vectors in space, along a dim of size 3.
+
+    Arguments:
+        input, other: vectors of 3 along dim; other dims broadcast.
+        dim: the dim to work along; negative numbers count from the last one.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.cross(rl.tensor([1.0, 0.0, 0.0]), rl.tensor([0.0, 1.0, 0.0]), dim=0)
+        tensor([0., 0., 1.])
+    """
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: expects as many dimensions on both sides, got shapes "
                            f"{list(input.shape)} and {list(other.shape)}")  # fmt: skip
@@ -42,7 +71,17 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
 
 @autocast_policy(cpu="lower_precision", cuda="lower_precision")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The inner products of vectors along a dim; the first ones are conjugated."""
+    """The inner products of vectors along a dim; the first ones are conjugated.
+
+    Arguments:
+        x, y: tensors that broadcast.
+        dim: the dim to work along; negative numbers count from the last one.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.vecdot(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), rl.tensor([1.0, 10.0]), dim=1)
+        tensor([21., 43.])
+    """
     if not isinstance(y, _C.Tensor):
         raise TypeError(f"linalg.vecdot: argument 'y' must be Tensor, not {type(y).__name__}")
     if not (x.is_floating_point() or x.is_complex()):
@@ -56,7 +95,18 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 
 
 def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """The n-th power of square matrices; a negative n means powers of the inverse."""
+    """The n-th power of square matrices; a negative n means powers of the inverse.
+
+    Arguments:
+        A: (..., n, n).
+        n: the power.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.matrix_power(rl.tensor([[1.0, 1.0], [0.0, 1.0]]), -3)
+        tensor([[ 1., -3.],
+                [ 0.,  1.]])
+    """
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.matrix_power: needs square matrices, got {list(A.shape)}")
     if n != int(n) or not -(2**63) <= n < 2**63:
@@ -83,7 +133,17 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices, in the order that needs the fewest multiplications; the
-    first and the last may be vectors."""
+    first and the last may be vectors.
+
+    Arguments:
+        tensors: two or more matrices; the first and the last may be vectors.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.multi_dot([rl.ones(2, 100), rl.ones(100, 3), rl.ones(3, 1)])
+        tensor([[300.],
+                [300.]])
+    """
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"linalg.multi_dot: needs at least 2 tensors, got {len(tensors)}")
@@ -133,7 +193,17 @@ def _product(tensors, cuts, i, j):
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """Powers 0 ... N - 1 of the elements, along a new last dim."""
+    """Powers 0 ... N - 1 of the elements, along a new last dim.
+
+    Arguments:
+        x: (..., n).
+        N: how many columns; None is n.
+
+    Example:
+        >>> rl.linalg.vander(rl.tensor([2, 3]), N=4)
+        tensor([[ 1,  2,  4,  8],
+                [ 1,  3,  9, 27]])
+    """
     x = x.reshape(1) if x.ndim == 0 else x
     n = x.shape[-1] if N is None else N
     if n <= 1:

@@ -56,7 +56,23 @@ def _solve(op, A, B, left):
 
 @autocast_policy(cpu="float32")
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
-    """X with A X = B, or X A = B with left=False; B may be a vector."""
+    """X with A X = B, or X A = B with left=False; B may be a vector.
+
+    Arguments:
+        A: (..., n, n).
+        B: (..., n, k) or (..., n).
+        left: solve A X = B, not X A = B.
+        out: a tensor to write the result into.
+
+    Raises: LinAlgError if a matrix has no inverse.
+
+    Example:
+        >>> A = rl.tensor([[3.0, 1.0], [1.0, 2.0]])
+        >>> rl.linalg.solve(A, rl.tensor([9.0, 8.0]))
+        tensor([2., 3.])
+        >>> rl.linalg.solve(A, rl.tensor([[9.0, 8.0]]), left=False)
+        tensor([[2., 3.]])
+    """
     X, info = _solve("linalg.solve", A, B, left)
     check_info(info, "linalg.solve", SINGULAR)
     return write_out("linalg.solve", X, out)
@@ -64,7 +80,21 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False,
              out: Sequence[Tensor] | None = None) -> return_types.linalg_solve_ex:  # fmt: skip
-    """X with A X = B, and where U of LU has its first zero, or 0."""
+    """X with A X = B, and where U of LU has its first zero, or 0.
+
+    Arguments:
+        A: (..., n, n).
+        B: (..., n, k) or (..., n).
+        left: solve A X = B, not X A = B.
+        check_errors: raise as solve does.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.solve_ex(rl.eye(2), rl.ones(2), check_errors=True)
+        rushlight.return_types.linalg_solve_ex(
+        result=tensor([1., 1.]),
+        info=tensor(0, dtype=rushlight.int32))
+    """
     result = SolveEx(_solve("linalg.solve_ex", A, B, left))
     if check_errors:
         check_info(result.info, "linalg.solve_ex", SINGULAR)
@@ -73,7 +103,22 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True,
                      unitriangular: bool = False, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """X with A X = B (or X A = B with left=False), A triangular."""
+    """X with A X = B (or X A = B with left=False), A triangular.
+
+    Arguments:
+        A: (..., n, n); the other triangle is not read.
+        B: (..., n, k).
+        upper: A is upper triangular.
+        left: solve A X = B, not X A = B.
+        unitriangular: the diagonal of A is 1 and not read.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> A = rl.tensor([[2.0, 0.0], [1.0, 4.0]])
+        >>> rl.linalg.solve_triangular(A, rl.tensor([[2.0], [5.0]]), upper=False, left=True)
+        tensor([[1.],
+                [1.]])
+    """
     need_matrices("linalg.solve_triangular", A=A, B=B)
     A, B = same_batch("linalg.solve_triangular", A, B)
     if left:
@@ -99,7 +144,21 @@ def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bo
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False,
              out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """X with A X = B (or X A = B), A (or, with adjoint, A^H) by its LU factors."""
+    """X with A X = B (or X A = B), A (or, with adjoint, A^H) by its LU factors.
+
+    Arguments:
+        LU, pivots: what lu_factor gave.
+        B: (..., n, k).
+        left: solve A X = B, not X A = B.
+        adjoint: with A^H in place of A.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> factors = rl.linalg.lu_factor(rl.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        >>> rl.linalg.lu_solve(*factors, rl.ones(2, 1), adjoint=True)
+        tensor([[0.5000],
+                [0.2500]])
+    """
     need_matrices("linalg.lu_solve", LU=LU, B=B)
     LU, B = same_batch("linalg.lu_solve", LU, B)
     pivots = pivots.expand(LU.shape[:-1])
@@ -120,7 +179,21 @@ def old_lu_solve(
 
 @autocast_policy(cpu="float32")
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverses of square matrices."""
+    """The inverses of square matrices.
+
+    To solve A X = B, use solve: it is faster and more exact than the inverse.
+
+    Arguments:
+        A: (..., n, n).
+        out: a tensor to write the result into.
+
+    Raises: LinAlgError if a matrix has no inverse.
+
+    Example:
+        >>> rl.linalg.inv(rl.tensor([[2.0, 0.0], [0.0, 4.0]]))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.2500]])
+    """
     inverse, info = _C._inv_ex(A)
     check_info(info, "linalg.inv", SINGULAR)
     return write_out("linalg.inv", inverse, out)
@@ -130,7 +203,17 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 def inv_ex(
     A: Tensor, *, check_errors: bool = False, out: Sequence[Tensor] | None = None
 ) -> return_types.linalg_inv_ex:
-    """The inverses, and where U of LU has its first zero, or 0."""
+    """The inverses, and where U of LU has its first zero, or 0.
+
+    Arguments:
+        A: (..., n, n).
+        check_errors: raise as inv does.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.inv_ex(rl.zeros(2, 2), check_errors=False).info
+        tensor(1, dtype=rushlight.int32)
+    """
     result = InvEx(_C._inv_ex(A))
     if check_errors:
         check_info(result.info, "linalg.inv_ex", SINGULAR)
@@ -138,18 +221,48 @@ def inv_ex(
 
 
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The determinants of square matrices."""
+    """The determinants of square matrices.
+
+    Arguments:
+        A: (..., n, n).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.det(rl.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor(-2.0000)
+    """
     return write_out("linalg.det", _C._det(A)[0], out)
 
 
 def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_slogdet:
-    """The sign of the determinants and the logarithm of their absolute value."""
+    """The sign of the determinants and the logarithm of their absolute value.
+
+    Neither overflows nor underflows, unlike det.
+
+    Arguments:
+        A: (..., n, n).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.slogdet(rl.tensor([[0.0, 2.0], [3.0, 0.0]]))
+        rushlight.return_types.linalg_slogdet(
+        sign=tensor(-1.),
+        logabsdet=tensor(1.7918))
+    """
     sign, logabsdet, _, _ = _C._slogdet(A)
     return with_out("linalg.slogdet", Slogdet((sign, logabsdet)), out)
 
 
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinants; nan where they are negative."""
+    """The logarithm of the determinants; nan where they are negative.
+
+    Arguments:
+        input: (..., n, n).
+
+    Example:
+        >>> rl.logdet(rl.tensor([[2.0, 0.0], [0.0, 3.0]]))
+        tensor(1.7918)
+    """
     sign, logabsdet, _, _ = _C._slogdet(input)
     if input.is_complex():
         return sign.log() + logabsdet
@@ -181,7 +294,21 @@ def real_dtype(A):
 def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *,
          atol: float | Tensor | None = None, rtol: float | Tensor | None = None,
          out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The pseudo-inverse; singular values up to max(atol, rtol times the largest) count as zero."""
+    """The pseudo-inverse; singular values up to max(atol, rtol times the largest) count as zero.
+
+    Arguments:
+        A: (..., m, n).
+        rcond: the old spelling of rtol.
+        hermitian: use eigenvalues, of Hermitian matrices.
+        atol: absolute tolerance; None is 0.
+        rtol: relative tolerance; None is the dtype's epsilon times the larger size.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.pinv(rl.tensor([[2.0, 0.0], [0.0, 0.0]]), rtol=1e-3)
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.0000]])
+    """
     need_matrices("linalg.pinv", A=A)
     _need_floats("linalg.pinv", A)
     shapes = [t.shape for t in (atol, rtol, rcond) if isinstance(t, _C.Tensor)]
@@ -209,7 +336,24 @@ def _need_floats(op, A):
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | Tensor | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
-    """X for which A X is nearest to B in the sense of least squares."""
+    """X for which A X is nearest to B in the sense of least squares.
+
+    Arguments:
+        A: (..., m, n).
+        B: (..., m, k) or (..., m).
+        rcond: singular values below this part of the largest count as zero; None is the dtype's
+            epsilon times the larger size.
+        driver: 'gels' (A has full rank), 'gelsy', 'gelsd' or 'gelss'.
+
+    Returns: (solution, residuals, rank, singular_values): the last three as far as the driver has
+        them.
+
+    Example:
+        >>> A = rl.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+        >>> rl.linalg.lstsq(A, rl.tensor([[1.0], [3.0], [5.0]]), driver="gelsd").solution.round(decimals=3)
+        tensor([[1.],
+                [2.]])
+    """
     need_matrices("linalg.lstsq", A=A)
     if B.ndim < 1:
         raise _C.ShapeError("linalg.lstsq: B must have at least 1 dimension, got a number")
@@ -253,7 +397,17 @@ def lstsq(
 
 @autocast_policy(cpu="float32")
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of A as a map from its last dims to its first `ind` ones."""
+    """The inverse of A as a map from its last dims to its first `ind` ones.
+
+    Arguments:
+        A: a tensor whose first ind sizes have the same product as the others.
+        ind: how many.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.tensorinv(rl.eye(4).reshape(4, 2, 2), ind=1).shape
+        rushlight.Size([2, 2, 4])
+    """
     if ind <= 0:
         raise RuntimeError(f"linalg.tensorinv: ind must be positive, got {ind}")
     first, last = A.shape[:ind], A.shape[ind:]
@@ -268,7 +422,18 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 def tensorsolve(
     A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """X with tensordot(A, X, X.ndim) = B, after the dims of A named were moved to its end."""
+    """X with tensordot(A, X, X.ndim) = B, after the dims of A named were moved to its end.
+
+    Arguments:
+        A: a tensor whose sizes behind those of B have the same product as B.
+        B: the right side.
+        dims: dims of A that are moved to the end before.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.tensorsolve(rl.eye(4).reshape(2, 2, 4), rl.ones(2, 2), dims=None)
+        tensor([1., 1., 1., 1.])
+    """
     if dims is not None:
         A = A.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
     rest = A.shape[B.ndim :]

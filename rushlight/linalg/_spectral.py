@@ -23,7 +23,20 @@ Eigh = named("linalg_eigh", ("eigenvalues", "eigenvectors"))
 @autocast_policy(cpu="float32")
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None,
         out: Sequence[Tensor] | None = None) -> return_types.linalg_svd:  # fmt: skip
-    """U, S and Vh with A = U diag(S) Vh, S falling."""
+    """U, S and Vh with A = U diag(S) Vh, S falling.
+
+    Arguments:
+        A: (..., m, n).
+        full_matrices: U and Vh are square; False leaves out what meets no singular value, which
+            is nearly always enough.
+        driver: accepted; it chooses a method of cuSOLVER in PyTorch.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> U, S, Vh = rl.linalg.svd(rl.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]), full_matrices=False)
+        >>> S, U.shape
+        (tensor([4., 3.]), rushlight.Size([3, 2]))
+    """
     U, S, Vh, info = _C._svd(A, full_matrices, driver or "")
     check_info(info, "linalg.svd", NOT_CONVERGED)
     return with_out("linalg.svd", SVD((U, S, Vh)), out)
@@ -31,7 +44,17 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None,
 
 @autocast_policy(cpu="float32")
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
-    """The singular values, falling."""
+    """The singular values, falling.
+
+    Arguments:
+        A: (..., m, n).
+        driver: accepted.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.svdvals(rl.tensor([[3.0, 0.0], [0.0, 4.0]]), driver=None)
+        tensor([4., 3.])
+    """
     S, info = _C._svdvals(A, driver or "")
     check_info(info, "linalg.svdvals", NOT_CONVERGED)
     return write_out("linalg.svdvals", S, out)
@@ -60,7 +83,22 @@ def eigh(
     A: Tensor, UPLO: str = "L", *, out: Sequence[Tensor] | None = None
 ) -> return_types.linalg_eigh:
     """The eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices, of which one
-    triangle is read."""
+    triangle is read.
+
+    Faster and more exact than eig, with real eigenvalues. The sign of a vector is arbitrary.
+
+    Arguments:
+        A: (..., n, n), of which one triangle is read.
+        UPLO: which: 'L' or 'U'.
+        out: a tensor to write the result into.
+
+    Returns: (eigenvalues, eigenvectors): vectors are columns.
+
+    Example:
+        >>> values, Q = rl.linalg.eigh(rl.tensor([[2.0, 1.0], [1.0, 2.0]]), UPLO="U")
+        >>> values
+        tensor([1., 3.])
+    """
     values, vectors, info = _C._eigh(A, _upper("linalg.eigh", UPLO))
     check_info(info, "linalg.eigh", NOT_CONVERGED)
     return with_out("linalg.eigh", Eigh((values, vectors)), out)
@@ -68,7 +106,17 @@ def eigh(
 
 @autocast_policy(cpu="float32")
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of symmetric or Hermitian matrices, rising."""
+    """The eigenvalues of symmetric or Hermitian matrices, rising.
+
+    Arguments:
+        A: (..., n, n), of which one triangle is read.
+        UPLO: which: 'L' or 'U'.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.eigvalsh(rl.tensor([[2.0, 1.0], [1.0, 2.0]]), UPLO="U")
+        tensor([1., 3.])
+    """
     values, info = _C._eigvalsh(A, _upper("linalg.eigvalsh", UPLO))
     check_info(info, "linalg.eigvalsh", NOT_CONVERGED)
     return write_out("linalg.eigvalsh", values, out)
@@ -76,7 +124,19 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 @autocast_policy(cpu="float32")
 def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linalg_eig:
-    """The complex eigenvalues and eigenvectors of square matrices."""
+    """The complex eigenvalues and eigenvectors of square matrices.
+
+    Arguments:
+        A: (..., n, n).
+        out: a tensor to write the result into.
+
+    Returns: (eigenvalues, eigenvectors): complex; vectors are columns of length 1.
+
+    Example:
+        >>> values, vectors = rl.linalg.eig(rl.tensor([[0.0, -1.0], [1.0, 0.0]]))
+        >>> values
+        tensor([0.+1.j, 0.-1.j])
+    """
     values, vectors, info = _C._eig(A)
     check_info(info, "linalg.eig", NOT_CONVERGED)
     return with_out("linalg.eig", Eig((values, vectors)), out)
@@ -84,7 +144,16 @@ def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linal
 
 @autocast_policy(cpu="float32")
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex eigenvalues of square matrices."""
+    """The complex eigenvalues of square matrices.
+
+    Arguments:
+        A: (..., n, n).
+        out: a tensor to write the result into.
+
+    Example:
+        >>> rl.linalg.eigvals(rl.tensor([[0.0, -1.0], [1.0, 0.0]])).imag.sort().values
+        tensor([-1.,  1.])
+    """
     values, info = _C._eigvals(A)
     check_info(info, "linalg.eigvals", NOT_CONVERGED)
     return write_out("linalg.eigvals", values, out)

@@ -78,7 +78,17 @@ def _rebuild_uninitialized(cls, requires_grad, device, dtype):
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A Parameter whose shape is not known yet."""
+    """A Parameter whose shape is not known yet.
+
+    Arguments:
+        requires_grad: whether it is trained.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> p = nn.UninitializedParameter(dtype=rl.float64)
+        >>> p.materialize((2, 3)); p.shape
+        rushlight.Size([2, 3])
+    """
 
     cls_to_become = Parameter
 
@@ -101,7 +111,18 @@ class LearntBuffer(Tensor):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer whose shape is not known yet."""
+    """A buffer whose shape is not known yet.
+
+    Arguments:
+        requires_grad: whether it needs a gradient.
+        device, dtype: where the parameters lie, and their dtype.
+        persistent: whether state_dict() holds it.
+
+    Example:
+        >>> b = nn.UninitializedBuffer(dtype=rl.float64)
+        >>> b.materialize((2,)); b.shape
+        rushlight.Size([2])
+    """
 
     cls_to_become = LearntBuffer
     if TYPE_CHECKING:

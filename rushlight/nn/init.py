@@ -35,7 +35,16 @@ def calculate_gain(
     nonlinearity: _NonlinearityType,
     param: int | float | None = None,
 ) -> float:
-    """The factor on the standard deviation that a nonlinearity asks for."""
+    """The factor on the standard deviation that a nonlinearity asks for.
+
+    Arguments:
+        nonlinearity: 'linear', 'conv2d', 'sigmoid', 'tanh', 'relu', 'leaky_relu' or 'selu'.
+        param: the slope below zero, for 'leaky_relu'.
+
+    Example:
+        >>> nn.init.calculate_gain("relu"), nn.init.calculate_gain("leaky_relu", 0.5)
+        (1.4142135623730951, 1.2649110640673518)
+    """
     if nonlinearity in _LINEAR:
         return 1
     if nonlinearity == "tanh":
@@ -77,7 +86,19 @@ def _calculate_correct_fan(tensor, mode):
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform numbers in [a, b)."""
+    """Uniform numbers in [a, b).
+
+    Arguments:
+        tensor: the tensor to fill.
+        a: the lower bound.
+        b: the upper bound, which is not drawn.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> x = nn.init.uniform_(rl.empty(1000), -1.0, 1.0)
+        >>> bool((x >= -1).all() and (x < 1).all())
+        True
+    """
     return tensor.uniform_(a, b, generator=generator)
 
 
@@ -85,14 +106,38 @@ def uniform_(
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers."""
+    """Normal numbers.
+
+    Arguments:
+        tensor: the tensor to fill.
+        mean: the mean.
+        std: the standard deviation.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> x = nn.init.normal_(rl.empty(10000), mean=5.0, std=0.1)
+        >>> round(x.mean().item())
+        5
+    """
     return tensor.normal_(mean, std, generator=generator)
 
 
 @no_grad()
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0,
                   b: float = 2.0, generator: Generator | None = None) -> Tensor:  # fmt: skip
-    """Normal numbers, but only those between a and b."""
+    """Normal numbers, but only those between a and b.
+
+    Arguments:
+        tensor: the tensor to fill.
+        mean, std: of the normal numbers before they are cut.
+        a, b: the bounds, as values, not as deviations.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> x = nn.init.trunc_normal_(rl.empty(1000), std=0.02, a=-0.04, b=0.04)
+        >>> bool(x.abs().max() <= 0.04)
+        True
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "trunc_normal_: mean is more than 2 std away from [a, b]; the distribution may be off",
@@ -114,25 +159,59 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 @no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """One value everywhere."""
+    """One value everywhere.
+
+    Arguments:
+        tensor: the tensor to fill.
+        val: the value.
+
+    Example:
+        >>> nn.init.constant_(rl.empty(2), 0.5)
+        tensor([0.5000, 0.5000])
+    """
     return tensor.fill_(val)
 
 
 @no_grad()
 def ones_(tensor: Tensor) -> Tensor:
-    """Ones."""
+    """Ones.
+
+    Arguments:
+        tensor: the tensor to fill.
+
+    Example:
+        >>> nn.init.ones_(rl.zeros(2))
+        tensor([1., 1.])
+    """
     return tensor.fill_(1.0)
 
 
 @no_grad()
 def zeros_(tensor: Tensor) -> Tensor:
-    """Zeros."""
+    """Zeros.
+
+    Arguments:
+        tensor: the tensor to fill.
+
+    Example:
+        >>> nn.init.zeros_(rl.ones(2))
+        tensor([0., 0.])
+    """
     return tensor.zero_()
 
 
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix, as far as it goes."""
+    """The identity matrix, as far as it goes.
+
+    Arguments:
+        tensor: a matrix.
+
+    Example:
+        >>> nn.init.eye_(rl.empty(2, 3))
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
+    """
     if tensor.dim() != 2:
         raise ValueError(f"eye_: expects a tensor of 2 dims, got {list(tensor.shape)}")
     return tensor.copy_(_C.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
@@ -140,7 +219,18 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Convolution weights that pass as many input channels through as they can."""
+    """Convolution weights that pass as many input channels through as they can.
+
+    Arguments:
+        tensor: (out, in, ...), a weight of a convolution.
+        groups: groups of the convolution.
+
+    Example:
+        >>> nn.init.dirac_(rl.empty(2, 1, 3), groups=2)
+        tensor([[[0., 1., 0.]],
+        <BLANKLINE>
+                [[0., 1., 0.]]])
+    """
     if tensor.dim() not in (3, 4, 5):
         raise ValueError(f"dirac_: expects a tensor of 3, 4 or 5 dims, got {list(tensor.shape)}")
     if tensor.shape[0] % groups:
@@ -165,13 +255,36 @@ def _xavier_std(tensor, gain):
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot)."""
+    """Uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot).
+
+    Keeps the variance of what flows through a layer about the same in both directions.
+
+    Arguments:
+        tensor: of at least two dims; fan_in is the second size times the rest, fan_out the first.
+        gain: see calculate_gain.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> x = nn.init.xavier_uniform_(rl.empty(30, 70), gain=1.0)
+        >>> bool(x.abs().max() <= (6 / 100) ** 0.5)
+        True
+    """
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot)."""
+    """Normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot).
+
+    Arguments:
+        tensor: of at least two dims.
+        gain: see calculate_gain.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> nn.init.xavier_normal_(rl.empty(300, 100), gain=2.0).std().item() > 0.1
+        True
+    """
     return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
@@ -189,7 +302,22 @@ def _kaiming_std(tensor, a, mode, nonlinearity):
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in",
                      nonlinearity: _NonlinearityType = "leaky_relu",
                      generator: Generator | None = None) -> Tensor:  # fmt: skip
-    """Uniform numbers whose variance is gain^2 / fan (He)."""
+    """Uniform numbers whose variance is gain^2 / fan (He).
+
+    Keeps the variance through layers with relu; nn.Linear and nn.Conv2d begin with a=sqrt(5).
+
+    Arguments:
+        tensor: of at least two dims.
+        a: the slope of leaky_relu below zero.
+        mode: 'fan_in' keeps the variance forward, 'fan_out' backward.
+        nonlinearity: see calculate_gain.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> x = nn.init.kaiming_uniform_(rl.empty(10, 6), nonlinearity="relu")
+        >>> bool(x.abs().max() <= 1.0)
+        True
+    """
     if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -199,7 +327,20 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in",
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in",
                     nonlinearity: _NonlinearityType = "leaky_relu",
                     generator: Generator | None = None) -> Tensor:  # fmt: skip
-    """Normal numbers whose variance is gain^2 / fan (He)."""
+    """Normal numbers whose variance is gain^2 / fan (He).
+
+    Arguments:
+        tensor: of at least two dims.
+        a: the slope of leaky_relu below zero.
+        mode: 'fan_in' keeps the variance forward, 'fan_out' backward.
+        nonlinearity: see calculate_gain.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> x = nn.init.kaiming_normal_(rl.empty(100, 200), mode="fan_out", nonlinearity="relu")
+        >>> round(x.std().item(), 1)
+        0.1
+    """
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
@@ -207,7 +348,18 @@ def kaiming_normal_(tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in",
 
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """A random (semi-)orthogonal matrix; further dims count as columns."""
+    """A random (semi-)orthogonal matrix; further dims count as columns.
+
+    Arguments:
+        tensor: of at least two dims.
+        gain: factor for the matrix.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> x = nn.init.orthogonal_(rl.empty(2, 3), gain=2.0)
+        >>> rl.allclose(x @ x.T, 4 * rl.eye(2), atol=1e-5)
+        True
+    """
     if tensor.dim() < 2:
         raise ValueError(f"orthogonal_: expects 2 or more dims, got {list(tensor.shape)}")
     if tensor.numel() == 0:
@@ -253,7 +405,18 @@ def _orthonormal_columns(a):
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers, with a fraction `sparsity` of each column set to zero."""
+    """Normal numbers, with a fraction `sparsity` of each column set to zero.
+
+    Arguments:
+        tensor: a matrix.
+        sparsity: the part of each column that is zero.
+        std: the deviation of the others.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> nn.init.sparse_(rl.empty(10, 2), sparsity=0.3).count_nonzero(dim=0)
+        tensor([7, 7])
+    """
     if tensor.dim() != 2:
         raise ValueError(f"sparse_: expects a tensor of 2 dims, got {list(tensor.shape)}")
     rows, columns = tensor.shape

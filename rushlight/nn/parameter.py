@@ -31,7 +31,24 @@ class _ParameterMeta(_C._TensorMeta):  # type: ignore[misc, valid-type]
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that a Module lists among its parameters when it is assigned to an attribute."""
+    """A tensor that is a part of a module: trained, moved and saved with it.
+
+    Assigned to an attribute of a module, it is found by parameters() and state_dict(). It needs a
+    gradient unless requires_grad is False.
+
+    Arguments:
+        data: the tensor.
+        requires_grad: whether it is trained.
+
+    Example:
+        >>> class Scale(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.factor = nn.Parameter(rl.ones(1))
+        ...         self.fixed = nn.Parameter(rl.zeros(1), requires_grad=False)
+        >>> [(name, p.requires_grad) for name, p in Scale().named_parameters()]
+        [('factor', True), ('fixed', False)]
+    """
 
     _is_param = True  # printing and isinstance ask for it
     # Results of operations are plain tensors.
@@ -101,7 +118,18 @@ class _BufferMeta(_C._TensorMeta):  # type: ignore[misc, valid-type]
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
-    """A tensor that a Module lists among its buffers when it is assigned to an attribute."""
+    """A tensor that a Module lists among its buffers when it is assigned to an attribute.
+
+    Arguments:
+        data: the tensor.
+        persistent: whether state_dict() holds it.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.seen = nn.Buffer(rl.zeros(1), persistent=False)
+        >>> [name for name, _ in layer.named_buffers()], "seen" in layer.state_dict()
+        (['seen'], False)
+    """
 
     __torch_function__ = _C._disabled_torch_function_impl
 

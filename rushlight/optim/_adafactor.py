@@ -13,7 +13,30 @@ __all__ = ["Adafactor"]
 
 
 class Adafactor(EachParameter):
-    """Steps relative to the size of the parameter, with memory linear in rows and columns."""
+    """Steps relative to the size of the parameter, with memory linear in rows and columns.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        beta2_decay: how fast the averages come to rest.
+        eps: two small numbers, for squares of gradients and of parameters; None is that of the
+            dtype.
+        d: the largest root mean square of a step.
+        weight_decay: the parameter shrinks by lr * weight_decay per step.
+        foreach: accepted as PyTorch has it.
+        maximize: go up the gradient instead of down.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.Adafactor([x], lr=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([0.9743], requires_grad=True)
+    """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
                  eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0,

@@ -31,7 +31,27 @@ def _orthogonal(matrix, coefficients, steps, eps):
 
 
 class Muon(EachParameter):
-    """Momentum with orthogonalised steps, for the matrices inside a network."""
+    """Momentum with orthogonalised steps, for the matrices inside a network.
+
+    Arguments:
+        params: matrices; other parameters go to another optimizer.
+        lr: the learning rate.
+        weight_decay: the parameter shrinks by lr * weight_decay per step.
+        momentum: how much of the last step goes into the next.
+        nesterov: look one step ahead.
+        ns_coefficients, ns_steps, eps: of the Newton-Schulz iteration that makes steps
+            orthogonal.
+        adjust_lr_fn: how the rate follows the shape: 'original' or 'match_rms_adamw'; None is the
+            first.
+
+    Example:
+        >>> weight = rl.eye(2).requires_grad_()
+        >>> optimizer = optim.Muon([weight], lr=0.1, weight_decay=0.0)
+        >>> (weight**2).sum().backward()
+        >>> optimizer.step()
+        >>> bool(weight.diagonal().sum() < 2)
+        True
+    """
 
     def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1,
                  momentum: float = 0.95, nesterov: bool = True,

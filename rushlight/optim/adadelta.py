@@ -17,7 +17,28 @@ __all__ = ["Adadelta"]
 
 
 class Adadelta(RuleOptimizer):
-    """Scales steps by the ratio of the running sizes of past steps and gradients."""
+    """Scales steps by the ratio of the running sizes of past steps and gradients.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        rho: how much of the running sizes stays per step.
+        eps: added to both sizes.
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        maximize: go up the gradient instead of down.
+        foreach, capturable, differentiable: accepted as PyTorch has them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.Adadelta([x], lr=1.0, rho=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([3.9952], requires_grad=True)
+    """
 
     _rule = "adadelta"
     _numbers = ("lr", "rho", "eps", "weight_decay", "maximize")

@@ -16,6 +16,27 @@ class Adagrad(RuleOptimizer):
     """Divides the rate by the root of the sum of all squared gradients so far.
 
     Its states exist from the beginning.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        lr_decay: the rate falls as 1 / (1 + step * lr_decay).
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        initial_accumulator_value: what the sums begin with.
+        eps: added to the divisor.
+        maximize: go up the gradient instead of down.
+        foreach, fused, differentiable: accepted as PyTorch has them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.Adagrad([x], lr=1.0)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([1.9673], requires_grad=True)
     """
 
     _rule = "adagrad"

@@ -38,6 +38,32 @@ class Adam(RuleOptimizer):
 
     ``amsgrad`` divides by the largest average of squares so far; ``decoupled_weight_decay``
     shrinks the parameter itself instead of adding to the gradient, which is AdamW.
+
+    parameter -= lr * m / (sqrt(v) + eps), where m and v are the averages of the gradient and of
+    its square, corrected for beginning at zero.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        betas: how much of the averages of the gradient and of its square stays per step.
+        eps: added to the divisor.
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        amsgrad: divide by the largest average so far.
+        maximize: go up the gradient instead of down.
+        foreach, fused, capturable, differentiable: accepted as PyTorch has them; steps are always
+            fused here, and `differentiable` lets gradients flow through them.
+        decoupled_weight_decay: shrink the parameter itself, as AdamW does.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.Adam([x], lr=0.5, betas=(0.9, 0.99))
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([2.5105], requires_grad=True)
     """
 
     _rule = "adam"

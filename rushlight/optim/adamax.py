@@ -16,7 +16,28 @@ __all__ = ["Adamax"]
 
 
 class Adamax(RuleOptimizer):
-    """Adam with a decaying maximum of the gradient's magnitude in place of its mean square."""
+    """Adam with a decaying maximum of the gradient's magnitude in place of its mean square.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        betas: how much of the average of the gradient and of the maximum stays per step.
+        eps: added to the magnitude.
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        maximize: go up the gradient instead of down.
+        foreach, capturable, differentiable: accepted as PyTorch has them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.Adamax([x], lr=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([2.5969], requires_grad=True)
+    """
 
     _rule = "adamax"
     _numbers = ("lr", "betas", "eps", "weight_decay", "maximize")

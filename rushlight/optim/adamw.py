@@ -12,7 +12,33 @@ __all__ = ["AdamW"]
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameter itself."""
+    """Adam whose weight decay shrinks the parameter itself.
+
+    The usual choice for transformers. Leave biases and norms out of the decay by groups of their
+    own.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        betas: how much of the averages of the gradient and of its square stays per step.
+        eps: added to the divisor.
+        weight_decay: the parameter shrinks by lr * weight_decay per step.
+        amsgrad: divide by the largest average so far.
+        maximize: go up the gradient instead of down.
+        foreach, fused, capturable, differentiable: accepted as PyTorch has them; steps are always
+            fused here, and `differentiable` lets gradients flow through them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.AdamW([x], lr=0.5, weight_decay=0.1)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([2.0217], requires_grad=True)
+    """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
                  betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,

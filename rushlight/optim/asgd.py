@@ -20,6 +20,27 @@ class ASGD(RuleOptimizer):
     """Gradient descent that also keeps the average of the parameters since step ``t0``.
 
     The average of parameter p is ``optimizer.state[p]["ax"]``.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        lambd: how fast parameters decay.
+        alpha: the power by which the rate falls.
+        t0: the step at which averaging begins.
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        maximize: go up the gradient instead of down.
+        foreach, capturable, differentiable: accepted as PyTorch has them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.ASGD([x], lr=0.1)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([2.0479], requires_grad=True)
     """
 
     _rule = "asgd"

@@ -129,6 +129,30 @@ class LBFGS(Optimizer):
     """L-BFGS, which needs a closure that computes the loss and its gradients anew.
 
     Takes one parameter group only. ``line_search_fn`` is None or "strong_wolfe".
+
+    For smooth problems that fit into one batch.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the length of a step.
+        max_iter: iterations per call of step().
+        max_eval: calls of the closure per call of step(); None is 1.25 * max_iter.
+        tolerance_grad, tolerance_change: stop when gradient or change are smaller.
+        history_size: how many past steps are kept.
+        line_search_fn: 'strong_wolfe', or None for steps of length lr.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.LBFGS([x], line_search_fn="strong_wolfe")
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = ((x - 1) ** 2).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> first = optimizer.step(closure)
+        >>> x
+        tensor([1.], requires_grad=True)
     """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20,

@@ -17,7 +17,30 @@ __all__ = ["NAdam"]
 
 
 class NAdam(RuleOptimizer):
-    """Adam with Nesterov's momentum, which grows by ``momentum_decay`` from step to step."""
+    """Adam with Nesterov's momentum, which grows by ``momentum_decay`` from step to step.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        betas: how much of the averages of the gradient and of its square stays per step.
+        eps: added to the divisor.
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        momentum_decay: how the momentum grows.
+        decoupled_weight_decay: shrink the parameter itself, as AdamW does.
+        maximize: go up the gradient instead of down.
+        foreach, capturable, differentiable: accepted as PyTorch has them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.NAdam([x], lr=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([2.7776], requires_grad=True)
+    """
 
     _rule = "nadam"
     _numbers = ("lr", "betas", "eps", "weight_decay", "momentum_decay", "decoupled_weight_decay",

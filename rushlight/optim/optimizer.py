@@ -134,6 +134,21 @@ class Optimizer:
     """Holds groups of parameters with their options, and a state for each parameter.
 
     A subclass calls ``super().__init__(params, defaults)`` and defines ``step``.
+
+    All optimizers share zero_grad(), step(), state_dict(), load_state_dict(), add_param_group()
+    and param_groups, whose settings may be changed at any time.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        defaults: the settings of groups that say nothing else.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> groups = [{"params": [layer.weight], "lr": 0.1}, {"params": [layer.bias]}]
+        >>> optimizer = optim.SGD(groups, lr=0.01)
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
     """
 
     if TYPE_CHECKING:  # made by name in __init__

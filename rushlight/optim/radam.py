@@ -16,7 +16,29 @@ __all__ = ["RAdam"]
 
 
 class RAdam(RuleOptimizer):
-    """Adam that waits with its adaptive rate until its variance can be told."""
+    """Adam that waits with its adaptive rate until its variance can be told.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        betas: how much of the averages of the gradient and of its square stays per step.
+        eps: added to the divisor.
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        decoupled_weight_decay: shrink the parameter itself, as AdamW does.
+        maximize: go up the gradient instead of down.
+        foreach, capturable, differentiable: accepted as PyTorch has them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.RAdam([x], lr=0.1)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([1.8492], requires_grad=True)
+    """
 
     _rule = "radam"
     _numbers = ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay", "maximize")

@@ -12,7 +12,30 @@ __all__ = ["RMSprop"]
 
 
 class RMSprop(RuleOptimizer):
-    """Divides by the root of the mean square of the gradient, or of its variance (``centered``)."""
+    """Divides by the root of the mean square of the gradient, or of its variance (``centered``).
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        alpha: how much of the mean square stays per step.
+        eps: added to the divisor.
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        momentum: how much of the last step goes into the next.
+        centered: divide by the deviation instead of the root of the mean square.
+        maximize: go up the gradient instead of down.
+        foreach, capturable, differentiable: accepted as PyTorch has them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.RMSprop([x], lr=0.1, alpha=0.9)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([3.2839], requires_grad=True)
+    """
 
     _rule = "rmsprop"
     _numbers = ("lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize")

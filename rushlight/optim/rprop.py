@@ -13,7 +13,27 @@ __all__ = ["Rprop"]
 
 
 class Rprop(RuleOptimizer):
-    """Steps by the gradient's sign, with a size per element that grows while the sign holds."""
+    """Steps by the gradient's sign, with a size per element that grows while the sign holds.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the size of the first step.
+        etas: factors for a changed and for an unchanged sign.
+        step_sizes: the smallest and the largest step.
+        maximize: go up the gradient instead of down.
+        foreach, capturable, differentiable: accepted as PyTorch has them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.Rprop([x], lr=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([2.1800], requires_grad=True)
+    """
 
     _rule = "rprop"
     _late_options: ClassVar = SWITCHES

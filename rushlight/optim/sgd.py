@@ -16,6 +16,30 @@ class SGD(RuleOptimizer):
     """Stochastic gradient descent, with momentum (Nesterov's, if asked for) and weight decay.
 
     The buffer of the momentum begins as the first gradient, without dampening.
+
+    v = momentum * v + gradient; parameter -= lr * v.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        momentum: how much of the last step goes into the next.
+        dampening: take this part off the gradient that enters the momentum.
+        weight_decay: factor of the L2 penalty that is added to gradients.
+        nesterov: look one step ahead (Nesterov's momentum).
+        maximize: go up the gradient instead of down.
+        foreach, fused, differentiable: accepted as PyTorch has them; steps are always fused here,
+            and `differentiable` lets gradients flow through them.
+
+    Example:
+        >>> x = rl.tensor([4.0], requires_grad=True)
+        >>> optimizer = optim.SGD([x], lr=0.1, momentum=0.5)
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     (x**2).sum().backward()
+        ...     optimizer.step()
+        >>> x
+        tensor([1.2080], requires_grad=True)
     """
 
     _rule = "sgd"

@@ -49,7 +49,17 @@ def _move_towards(averages, values, weight):
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
-    """An exponential moving average, for lists of tensors."""
+    """An exponential moving average, for lists of tensors.
+
+    Arguments:
+        decay: how much of the average stays.
+
+    Example:
+        >>> averages = [rl.tensor(1.0)]
+        >>> optim.swa_utils.get_ema_multi_avg_fn(decay=0.9)(averages, [rl.tensor(2.0)], 5)
+        >>> averages
+        [tensor(1.1000)]
+    """
     _check_decay("get_ema_multi_avg_fn", decay)
 
     @no_grad()
@@ -60,7 +70,14 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
 
 
 def get_swa_multi_avg_fn() -> _MultiAverage:
-    """The mean of all so far, for lists of tensors."""
+    """The mean of all so far, for lists of tensors.
+
+    Example:
+        >>> averages = [rl.tensor(1.0)]
+        >>> optim.swa_utils.get_swa_multi_avg_fn()(averages, [rl.tensor(4.0)], 2)
+        >>> averages
+        [tensor(2.)]
+    """
 
     @no_grad()
     def swa_update(averaged_param_list, current_param_list, num_averaged):
@@ -73,7 +90,16 @@ def get_swa_multi_avg_fn() -> _MultiAverage:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> _Average:
-    """An exponential moving average, for one tensor."""
+    """An exponential moving average, for one tensor.
+
+    Arguments:
+        decay: how much of the average stays.
+
+    Example:
+        >>> average = optim.swa_utils.get_ema_avg_fn(decay=0.9)
+        >>> average(rl.tensor(1.0), rl.tensor(2.0), 5)
+        tensor(1.1000)
+    """
     _check_decay("get_ema_avg_fn", decay)
 
     @no_grad()
@@ -84,7 +110,13 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
 
 
 def get_swa_avg_fn() -> _Average:
-    """The mean of all so far, for one tensor."""
+    """The mean of all so far, for one tensor.
+
+    Example:
+        >>> average = optim.swa_utils.get_swa_avg_fn()
+        >>> average(rl.tensor(1.0), rl.tensor(4.0), 2)
+        tensor(2.)
+    """
 
     @no_grad()
     def swa_update(averaged_param, current_param, num_averaged):
@@ -94,7 +126,25 @@ def get_swa_avg_fn() -> _Average:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of the model's."""
+    """A copy of a model whose parameters are averages of the model's.
+
+    Arguments:
+        model: the model whose parameters are averaged.
+        device: where the copy lies; None is where the model does.
+        avg_fn: of (average, parameter, number of averages); None is the mean.
+        multi_avg_fn: the same for lists of tensors.
+        use_buffers: average buffers as well.
+
+    Example:
+        >>> model = nn.Linear(1, 1, bias=False)
+        >>> average = optim.swa_utils.AveragedModel(model, use_buffers=True)
+        >>> for value in (1.0, 3.0):
+        ...     _ = nn.init.constant_(model.weight, value)
+        ...     average.update_parameters(model)
+        >>> average.module.weight
+        Parameter containing:
+        tensor([[2.]], requires_grad=True)
+    """
 
     _counted: tuple[Tensor, int] | None = None  # n_averaged and its version, after an update
 
@@ -175,6 +225,17 @@ def update_bn(loader: Iterable[Any], model: Module, device: int | Device | None 
     """Computes the running statistics of all batch norms anew, from one pass over the loader.
 
     A batch that is a list or tuple counts by its first element.
+
+    Arguments:
+        loader: gives batches, or tuples that begin with one.
+        model: the model, which is run in training mode without gradients.
+        device: where batches are put; None leaves them.
+
+    Example:
+        >>> model = nn.BatchNorm1d(1)
+        >>> optim.swa_utils.update_bn([rl.tensor([[1.0], [3.0]])], model, device="cpu")
+        >>> model.running_mean
+        tensor([2.])
     """
     from rushlight.nn.modules.batchnorm import _BatchNorm
 
@@ -197,7 +258,21 @@ def update_bn(loader: Iterable[Any], model: Module, device: int | Device | None 
 
 
 class SWALR(LRScheduler):
-    """From the present rate to ``swa_lr`` in ``anneal_epochs`` epochs, and constant from there."""
+    """From the present rate to ``swa_lr`` in ``anneal_epochs`` epochs, and constant from there.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        swa_lr: the rate to go to, one number or one per group.
+        anneal_epochs: in how many epochs.
+        anneal_strategy: 'cos' or 'linear'.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.swa_utils.SWALR(optimizer, 0.5, anneal_epochs=2, anneal_strategy="linear")
+        >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
+        [0.75]
+    """
 
     def __init__(
         self,

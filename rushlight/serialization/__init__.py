@@ -75,10 +75,22 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Saves an object to a path or a file opened for writing.
+    """Writes an object with its tensors into a file, in PyTorch's format.
 
-    A path gets the whole file or, if anything fails, keeps what it had. Of the storages under
-    tensors only the part in use is written.
+    Save state_dicts rather than modules: they can be loaded when the code has changed.
+
+    Arguments:
+        obj: tensors, dicts and lists of them, or anything that can be pickled.
+        f: a path, or a file opened for writing bytes.
+        pickle_module, pickle_protocol: how the rest is pickled.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> rl.save({"weight": rl.ones(2)}, file, pickle_protocol=2)
+        >>> _ = file.seek(0)
+        >>> rl.load(file)
+        {'weight': tensor([1., 1.])}
     """
     from rushlight.serialization._save import save as run
 
@@ -101,10 +113,27 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Loads what save, here or in PyTorch, wrote.
+    """Reads what save, here or in PyTorch, wrote.
 
-    Nothing in the file is run, and only known types come out of it (see add_safe_globals), unless
-    weights_only=False, which gives the file the powers of a Python program.
+    Arguments:
+        f: a path, or a file opened for reading bytes.
+        map_location: where tensors go: a device, a dict of devices or a function.
+        pickle_module: another unpickler, with weights_only=False.
+        weights_only: refuse files that could run code; True by default. Set it to False only for
+            files that you trust.
+        mmap: map the file instead of reading it; tensors are read when they are used.
+        pickle_load_args: passed on to the unpickler.
+
+    Raises: UnpicklingError for a file that names classes which are not allowed; see
+        serialization.add_safe_globals.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> rl.save([rl.arange(3)], file)
+        >>> _ = file.seek(0)
+        >>> rl.load(file, map_location="cpu")
+        [tensor([0, 1, 2])]
     """
     from rushlight.serialization._load import load as run
 

@@ -281,6 +281,17 @@ def multi_head_attention_forward(
 
     Inputs are (length, batch, features) or (length, features). In masks True, or -inf, means: do
     not look here. A query that may look nowhere gets zeros.
+
+    nn.MultiheadAttention calls this; use it, or scaled_dot_product_attention.
+
+    Example:
+        >>> layer = nn.MultiheadAttention(4, 2)
+        >>> x = rl.zeros(3, 1, 4)
+        >>> out, weights = F.multi_head_attention_forward(
+        ...     x, x, x, 4, 2, layer.in_proj_weight, layer.in_proj_bias, None, None, False, 0.0,
+        ...     layer.out_proj.weight, layer.out_proj.bias, training=False)
+        >>> out.shape, weights.shape
+        (rushlight.Size([3, 1, 4]), rushlight.Size([1, 3, 3]))
     """
     separate = None
     if use_separate_proj_weight:

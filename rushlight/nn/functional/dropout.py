@@ -73,7 +73,26 @@ def _per_channel(input):
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes elements with probability p and scales the others by 1 / (1 - p)."""
+    """Zeroes elements with probability p and scales the others by 1 / (1 - p).
+
+    Only while training: a network that is evaluated must not drop anything, so pass
+    `self.training` or use nn.Dropout.
+
+    Arguments:
+        input: the tensor to work on.
+        p: the probability of dropping an element.
+        training: whether dropout is active.
+        inplace: write the result into the input.
+
+    Raises: ValueError if p is not between 0 and 1.
+
+    Example:
+        >>> x = F.dropout(rl.ones(10000), p=0.25)
+        >>> x.unique()
+        tensor([0.0000, 1.3333])
+        >>> F.dropout(rl.ones(3), p=0.25, training=False)
+        tensor([1., 1., 1.])
+    """
     _check_probability("dropout", p)
     if not training:
         return input
@@ -83,7 +102,20 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Dropout that keeps mean and variance of what selu gives."""
+    """Dropout that keeps mean and variance of what selu gives.
+
+    Dropped elements take the value that selu approaches far below zero.
+
+    Arguments:
+        input: the tensor to work on.
+        p: the probability of dropping an element.
+        training: whether dropout is active; False by default, unlike that of dropout.
+        inplace: write the result into the input.
+
+    Example:
+        >>> F.alpha_dropout(rl.ones(3), p=0.5, training=False)
+        tensor([1., 1., 1.])
+    """
     _check_probability("alpha_dropout", p)
     if not training:
         return input
@@ -93,7 +125,18 @@ def alpha_dropout(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """alpha_dropout of whole channels."""
+    """alpha_dropout of whole channels.
+
+    Arguments:
+        input: (N, C, ...).
+        p: the probability of dropping a channel.
+        training: whether dropout is active; False by default.
+        inplace: write the result into the input.
+
+    Example:
+        >>> F.feature_alpha_dropout(rl.ones(1, 2, 3), p=0.5, training=False).shape
+        rushlight.Size([1, 2, 3])
+    """
     _check_probability("feature_alpha_dropout", p)
     if not training:
         return input
@@ -125,14 +168,39 @@ def _drop_channels(name, input, p, training, inplace, spatial):
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels of (N, C, L) or (C, L).
+
+    Arguments:
+        input: (N, C, L) or (C, L).
+        p: the probability of dropping a channel.
+        training: whether dropout is active.
+        inplace: write the result into the input.
+
+    Example:
+        >>> F.dropout1d(rl.ones(1, 2, 3), p=1.0)
+        tensor([[[0., 0., 0.],
+                 [0., 0., 0.]]])
+    """
     return _drop_channels("dropout1d", input, p, training, inplace, 1)
 
 
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Dropout of whole channels of (N, C, H, W); with 3 dims, of (N, C, L)."""
+    """Dropout of whole channels of (N, C, H, W); with 3 dims, of (N, C, L).
+
+    Arguments:
+        input: (N, C, H, W), or (N, C, L).
+        p: the probability of dropping a channel.
+        training: whether dropout is active.
+        inplace: write the result into the input.
+
+    Example:
+        >>> F.dropout2d(rl.ones(1, 2, 1, 2), p=1.0)
+        tensor([[[[0., 0.]],
+        <BLANKLINE>
+                 [[0., 0.]]]])
+    """
     if input.dim() == 3:
         warnings.warn(
             "dropout2d: a 3-d input is read as (N, C, L), not as (C, H, W); use dropout1d to say "
@@ -145,5 +213,16 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    Arguments:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        p: the probability of dropping a channel.
+        training: whether dropout is active.
+        inplace: write the result into the input.
+
+    Example:
+        >>> F.dropout3d(rl.ones(1, 1, 1, 1, 2), p=1.0)
+        tensor([[[[[0., 0.]]]]])
+    """
     return _drop_channels("dropout3d", input, p, training, inplace, 3)

@@ -31,6 +31,25 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
     """Rows of weight by index. The row padding_idx gets no gradient.
 
     max_norm: rows that are looked up and longer than this are shortened first, in place.
+
+    Arguments:
+        input: int64 or int32 indices, of any shape.
+        weight: (num_embeddings, embedding_dim).
+        padding_idx: a row that gets no gradient.
+        max_norm: rows that are looked up and longer than this are scaled down first, in place.
+        norm_type: which norm max_norm speaks of.
+        scale_grad_by_freq: divide a row's gradient by how often it was looked up.
+        sparse: accepted; gradients are dense here.
+
+    Returns: a tensor of the shape of the input with one more dim.
+
+    Raises: IndexError for an index that has no row.
+
+    Example:
+        >>> table = rl.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
+        >>> F.embedding(rl.tensor([2, 0]), table, padding_idx=0)
+        tensor([[3., 4.],
+                [0., 0.]])
     """
     if input.is_floating_point() or input.is_complex() or input.dtype == _C.bool:
         raise _C.DTypeError(f"embedding: indices must be integers, got {input.dtype}")
@@ -71,6 +90,26 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None,
 
     A 2-d input has one bag per row; of a 1-d one, bag b starts at offsets[b]. Indices equal to
     padding_idx do not count.
+
+    Never makes the rows themselves, so it needs less memory than embedding followed by a sum.
+
+    Arguments:
+        input: indices: a matrix of one bag per row, or a vector that offsets cuts into bags.
+        weight: (num_embeddings, embedding_dim).
+        offsets: where each bag begins in a vector.
+        max_norm, norm_type: scale down rows that are longer, as embedding does.
+        scale_grad_by_freq: divide a row's gradient by how often it was looked up.
+        mode: 'sum', 'mean' or 'max'.
+        sparse: accepted; gradients are dense here.
+        per_sample_weights: a factor per index, for mode 'sum'.
+        include_last_offset: the last offset is the end of the last bag.
+        padding_idx: indices that are passed over.
+
+    Example:
+        >>> table = rl.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+        >>> F.embedding_bag(rl.tensor([0, 1, 2]), table, offsets=rl.tensor([0, 2]), mode="sum")
+        tensor([[3., 3.],
+                [3., 3.]])
     """
     # The order that PyTorch had before version 0.4.1.
     if weight.dtype == _C.int64 and input.is_floating_point():
@@ -165,7 +204,19 @@ def _bag_by_frequency(input, weight, bounds, mode, per_sample_weights, padding_i
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """A new last dim with one 1 at the index that the tensor holds."""
+    """A new last dim with one 1 at the index that the tensor holds.
+
+    Arguments:
+        tensor: int64 classes, none negative.
+        num_classes: how many; -1 takes one more than the largest.
+
+    Returns: an int64 tensor with one more dim.
+
+    Example:
+        >>> F.one_hot(rl.tensor([0, 2]), num_classes=4)
+        tensor([[1, 0, 0, 0],
+                [0, 0, 1, 0]])
+    """
     if tensor.dtype != _C.int64:
         raise _C.DTypeError(f"one_hot: indices must be int64, got {tensor.dtype}")
     if tensor.numel() == 0:
@@ -192,14 +243,38 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """x divided by its p-norm along dim, or by eps where that is smaller."""
+    """x divided by its p-norm along dim, or by eps where that is smaller.
+
+    Arguments:
+        input: the tensor to work on.
+        p: which norm.
+        dim: the dim along which vectors lie.
+        eps: shorter vectors are divided by this instead.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> F.normalize(rl.tensor([[3.0, 4.0]]), p=2.0, dim=1)
+        tensor([[0.6000, 0.8000]])
+        >>> F.normalize(rl.tensor([[1.0, 3.0]]), p=1.0)
+        tensor([[0.2500, 0.7500]])
+    """
     length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / length if out is None else _C.div(input, length, out=out)
 
 
 @autocast_policy(cuda="float32")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along dim; lengths below eps count as eps."""
+    """The cosine of the angle between vectors along dim; lengths below eps count as eps.
+
+    Arguments:
+        x1, x2: tensors that broadcast.
+        dim: the dim along which vectors lie.
+        eps: the smallest length that is divided by.
+
+    Example:
+        >>> F.cosine_similarity(rl.tensor([[1.0, 0.0]]), rl.tensor([[1.0, 1.0]]), dim=1)
+        tensor([0.7071])
+    """
     kind = _C.promote_types(x1.dtype, x2.dtype)
     if not (kind.is_floating_point or kind.is_complex):
         raise _C.DTypeError(f"cosine_similarity: expects floating point tensors, got {kind}")
@@ -214,13 +289,38 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    """The p-norm of x1 - x2 + eps over the last dim."""
+    """The p-norm of x1 - x2 + eps over the last dim.
+
+    Arguments:
+        x1, x2: vectors in the last dim; the other dims broadcast.
+        p: which norm.
+        eps: added to each difference, so that the gradient exists where both are equal.
+        keepdim: keep each reduced dim with size 1.
+
+    Example:
+        >>> F.pairwise_distance(rl.tensor([[0.0, 0.0]]), rl.tensor([[3.0, 4.0]]), p=1.0)
+        tensor([7.0000])
+    """
     return (x1 - x2 + eps).norm(p, -1, keepdim)
 
 
 @autocast_policy(cuda="float32")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distance of every two rows, those of the first row first."""
+    """The p-norm distance of every two rows, those of the first row first.
+
+    Arguments:
+        input: (N, M), N vectors.
+        p: which norm.
+
+    Returns: a vector of N (N - 1) / 2 distances: of row 0 to all after it, of row 1 to all after
+        it, ...
+
+    Example:
+        >>> F.pdist(rl.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]]), p=2.0)
+        tensor([5., 4., 3.])
+        >>> F.pdist(rl.tensor([[0.0, 0.0], [3.0, 4.0]]), p=1.0)
+        tensor([7.])
+    """
     if input.dim() != 2:
         raise _C.ShapeError(f"pdist: the input must have 2 dims, got shape {list(input.shape)}")
     if not input.is_floating_point():

@@ -30,7 +30,23 @@ __all__ = [
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
              size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
              reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Minus the log-probability that the input gives to the target class."""
+    """Minus the log-probability that the input gives to the target class.
+
+    The input holds log-probabilities, as log_softmax gives them; cross_entropy does both steps.
+
+    Arguments:
+        input: (N, C) log-probabilities, or (N, C, d1, ...).
+        target: int64 classes (N) or (N, d1, ...).
+        weight: a factor per class; the mean is then weighted as well.
+        size_average, reduce: old spellings of reduction.
+        ignore_index: targets of this class do not count.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> log_probs = rl.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
+        >>> F.nll_loss(log_probs, rl.tensor([1, 0]), reduction="none")
+        tensor([0.2877, 0.6931])
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("nll_loss", reduction)
     return _C._nll_loss(input, target, weight, _ENUM[reduction], ignore_index, 0.0, False)
@@ -40,7 +56,30 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
                   size_average: bool | None = None, ignore_index: int = -100,
                   reduce: bool | None = None, reduction: str = "mean",
                   label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
-    """nll_loss of log_softmax; the target holds class indices, or a probability for each class."""
+    """The cross entropy between scores and the right classes: nll_loss of log_softmax.
+
+    Pass scores as they come out of the last layer: softmax is part of the loss.
+
+    Arguments:
+        input: (N, C) scores, or (N, C, d1, ...); (C) for one sample.
+        target: int64 classes (N) or (N, d1, ...), or probabilities of the shape of the input.
+        weight: a factor per class.
+        size_average, reduce: old spellings of reduction.
+        ignore_index: targets of this class do not count.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        label_smoothing: how much of the probability is spread over all classes, from 0 to 1.
+
+    Raises: IndexError for a class that is not among the C.
+
+    Example:
+        >>> scores = rl.tensor([[2.0, 0.0], [0.0, 0.0]])
+        >>> F.cross_entropy(scores, rl.tensor([0, 1]))
+        tensor(0.4100)
+        >>> F.cross_entropy(scores, rl.tensor([0, -100]), reduction="none")
+        tensor([0.1269, 0.0000])
+        >>> F.cross_entropy(scores, rl.tensor([0, 1]), label_smoothing=0.1)
+        tensor(0.4600)
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("cross_entropy", reduction)
     _check_smoothing("cross_entropy", label_smoothing)
@@ -71,6 +110,25 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     input is (N, in_features) or (in_features), linear_weight (C, in_features) or
     (C, d1, ..., dK, in_features), linear_bias as linear_weight without its last dim. With class
     probabilities as target, or where K > 0, the scores are whole. options say how large a chunk is.
+
+    Works on a part of the classes at a time, so that the scores never lie in memory all at once:
+    for large vocabularies.
+
+    Arguments:
+        input: (..., in_features).
+        linear_weight: (C, in_features).
+        target: int64 classes (...).
+        linear_bias: (C).
+        weight: a factor per class.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        ignore_index: targets of this class do not count; None is -100.
+        label_smoothing: how much of the probability is spread over all classes.
+        options: how to cut the work, a LinearCrossEntropyOptions.
+
+    Example:
+        >>> x, w = rl.tensor([[1.0, 0.0]]), rl.tensor([[2.0, 0.0], [0.0, 2.0]])
+        >>> F.linear_cross_entropy(x, w, rl.tensor([0]), reduction="sum")
+        tensor(0.1269)
     """
     check_reduction("linear_cross_entropy", reduction)
     _check_smoothing("linear_cross_entropy", label_smoothing)
@@ -174,7 +232,24 @@ def _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_sm
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
                          size_average: bool | None = None, reduce: bool | None = None,
                          reduction: str = "mean") -> Tensor:  # fmt: skip
-    """-(target log input + (1 - target) log(1 - input)); logarithms are at least -100."""
+    """-(target log input + (1 - target) log(1 - input)); logarithms are at least -100.
+
+    For scores use binary_cross_entropy_with_logits, which is exact where sigmoid has rounded to 0
+    or 1.
+
+    Arguments:
+        input: probabilities, between 0 and 1.
+        target: of the same shape, between 0 and 1.
+        weight: a factor per element.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Raises: RuntimeError for inputs outside [0, 1].
+
+    Example:
+        >>> F.binary_cross_entropy(rl.tensor([0.5, 0.9]), rl.tensor([1.0, 1.0]), reduction="none")
+        tensor([0.6931, 0.1054])
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("binary_cross_entropy", reduction)
     if target.shape != input.shape:
@@ -215,7 +290,23 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
                                      size_average: bool | None = None, reduce: bool | None = None,
                                      reduction: str = "mean",
                                      pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """binary_cross_entropy of sigmoid(input), computed without overflow."""
+    """binary_cross_entropy of sigmoid(input), computed without overflow.
+
+    Arguments:
+        input: scores of any range.
+        target: of the same shape, between 0 and 1.
+        weight: a factor per element.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        pos_weight: a factor for the positive part, per class: above 1 it favours finding them
+            all.
+
+    Example:
+        >>> F.binary_cross_entropy_with_logits(rl.tensor([0.0, 200.0]), rl.tensor([1.0, 1.0]), reduction="none")
+        tensor([0.6931, 0.0000])
+        >>> F.binary_cross_entropy_with_logits(rl.tensor([0.0]), rl.tensor([1.0]), pos_weight=rl.tensor([3.0]))
+        tensor(2.0794)
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("binary_cross_entropy_with_logits", reduction)
     if target.shape != input.shape:
@@ -244,7 +335,19 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
                                 size_average: bool | None = None, reduce: bool | None = None,
                                 reduction: str = "mean") -> Tensor:  # fmt: skip
-    """The mean over classes of the binary cross entropy of each, from raw scores."""
+    """The mean over classes of the binary cross entropy of each, from raw scores.
+
+    Arguments:
+        input: (N, C) scores.
+        target: (N, C) of 0 and 1.
+        weight: a factor per class.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> F.multilabel_soft_margin_loss(rl.zeros(1, 2), rl.tensor([[1.0, 0.0]]), reduction="none")
+        tensor([0.6931])
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("multilabel_soft_margin_loss", reduction)
     log = _C.log_sigmoid
@@ -262,6 +365,20 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_l
 
     log_probs is (T, N, C) or (T, C); targets is (N, S), or all labels end to end. 'mean' divides
     each loss by its number of labels first.
+
+    Arguments:
+        log_probs: (T, N, C) log-probabilities, or (T, C).
+        targets: (N, S) labels, or all labels one after another.
+        input_lengths: how many time steps of each sample count.
+        target_lengths: how many labels of each sample count.
+        blank: the class that stands for no label.
+        reduction: 'mean' (default, each loss divided by its number of labels), 'sum' or 'none'.
+        zero_infinity: loss 0 where no alignment is possible.
+
+    Example:
+        >>> log_probs = F.log_softmax(rl.zeros(4, 1, 3), dim=2)
+        >>> F.ctc_loss(log_probs, rl.tensor([[1, 2]]), [4], [2], reduction="sum")
+        tensor(1.6864)
     """
     if reduction not in _ENUM:
         raise ValueError(f"ctc_loss: reduction must be 'none', 'mean' or 'sum', got {reduction!r}")

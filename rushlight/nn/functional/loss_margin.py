@@ -22,7 +22,19 @@ __all__ = [
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
                          size_average: bool | None = None, reduce: bool | None = None,
                          reduction: str = "mean") -> Tensor:  # fmt: skip
-    """x where the target is 1, max(0, margin - x) where it is -1."""
+    """x where the target is 1, max(0, margin - x) where it is -1.
+
+    Arguments:
+        input: distances.
+        target: 1 for pairs that belong together, -1 for others.
+        margin: how far those should be apart.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> F.hinge_embedding_loss(rl.tensor([0.5, 0.5]), rl.tensor([1.0, -1.0]), margin=2.0, reduction="none")
+        tensor([0.5000, 1.5000])
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("hinge_embedding_loss", reduction)
     far = (margin - input).clamp(min=0).masked_fill(target == 1, 0)
@@ -34,7 +46,20 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
                           size_average: bool | None = None, reduce: bool | None = None,
                           reduction: str = "mean") -> Tensor:  # fmt: skip
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+
+    Arguments:
+        input1, input2: (N, D) vectors, or (D).
+        target: (N): 1 for vectors that should agree, -1 for others.
+        margin: how similar those may be.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> a, b = rl.tensor([[1.0, 0.0]]), rl.tensor([[0.0, 1.0]])
+        >>> F.cosine_embedding_loss(a, b, rl.tensor([1.0]), reduction="sum")
+        tensor(1.)
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("cosine_embedding_loss", reduction)
     if target.dim() > 1:
@@ -63,7 +88,19 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
                         size_average: bool | None = None, reduce: bool | None = None,
                         reduction: str = "mean") -> Tensor:  # fmt: skip
-    """max(0, -target * (input1 - input2) + margin)."""
+    """max(0, -target * (input1 - input2) + margin).
+
+    Arguments:
+        input1, input2: scores of two things.
+        target: 1 if the first should be ranked higher, -1 if the second.
+        margin: by how much.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> F.margin_ranking_loss(rl.tensor([1.0]), rl.tensor([3.0]), rl.tensor([1.0]), margin=0.5)
+        tensor(2.5000)
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("margin_ranking_loss", reduction)
     if not input1.dim() == input2.dim() == target.dim():
@@ -78,7 +115,18 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 @autocast_policy(cpu="float32", cuda="float32")
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
                      reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """log(1 + exp(-target * x))."""
+    """log(1 + exp(-target * x)).
+
+    Arguments:
+        input: scores.
+        target: 1 or -1.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> F.soft_margin_loss(rl.tensor([0.0, 2.0]), rl.tensor([1.0, 1.0]), reduction="none")
+        tensor([0.6931, 0.1269])
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("soft_margin_loss", reduction)
     return _reduce("soft_margin_loss", -_C.log_sigmoid(target * input), reduction)
@@ -88,7 +136,21 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
                       weight: Tensor | None = None, size_average: bool | None = None,
                       reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """Mean over classes j of max(0, margin - x[y] + x[j])^p, y the target, j not y."""
+    """Mean over classes j of max(0, margin - x[y] + x[j])^p, y the target, j not y.
+
+    Arguments:
+        input: (N, C) scores.
+        target: (N) classes.
+        p: 1 or 2.
+        margin: by how much the right class should win.
+        weight: a factor per class.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> F.multi_margin_loss(rl.tensor([[0.1, 0.9]]), rl.tensor([0]), margin=1.0, p=2)
+        tensor(1.6200)
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("multi_margin_loss", reduction)
     if p not in (1, 2):
@@ -132,6 +194,16 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """Sum over targets j and other classes i of max(0, 1 - (x[j] - x[i])), by the class count.
 
     A row of the target lists classes; the first -1 ends it.
+
+    Arguments:
+        input: (N, C) scores.
+        target: (N, C) classes of each sample; -1 ends the list.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> F.multilabel_margin_loss(rl.tensor([[0.1, 0.9]]), rl.tensor([[1, -1]]), reduction="sum")
+        tensor(0.1000)
     """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("multilabel_margin_loss", reduction)
@@ -166,7 +238,24 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
                         p: float = 2, eps: float = 1e-6, swap: bool = False,
                         size_average: bool | None = None, reduce: bool | None = None,
                         reduction: str = "mean") -> Tensor:  # fmt: skip
-    """max(0, |anchor - positive| - |anchor - negative| + margin), in p-norms."""
+    """max(0, |anchor - positive| - |anchor - negative| + margin), in p-norms.
+
+    Pulls the anchor towards the positive sample and away from the negative one.
+
+    Arguments:
+        anchor, positive, negative: (N, D) vectors.
+        margin: by how much the negative should be farther away.
+        p: which norm measures distances.
+        eps: added to differences, so that gradients exist at zero.
+        swap: take the negative's distance to the positive where that is smaller.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> a, p, n = rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.5]])
+        >>> F.triplet_margin_loss(a, p, n, margin=2.0)
+        tensor(1.5000)
+    """
     reduction = resolve(size_average, reduce, reduction)
     return _triplet(
         "triplet_margin_loss",
@@ -188,7 +277,21 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """triplet_margin_loss with another distance."""
+    """triplet_margin_loss with another distance.
+
+    Arguments:
+        anchor, positive, negative: tensors that the distance takes.
+        distance_function: of two tensors; None is pairwise_distance.
+        margin: by how much the negative should be farther away.
+        swap: take the negative's distance to the positive where that is smaller.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> a, p, n = rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.5]])
+        >>> def distance(x, y): return (x - y).abs().amax(dim=-1)
+        >>> F.triplet_margin_with_distance_loss(a, p, n, distance_function=distance)
+        tensor(0.5000)
+    """
     distance = pairwise_distance if distance_function is None else distance_function
     return _triplet(
         "triplet_margin_with_distance_loss",

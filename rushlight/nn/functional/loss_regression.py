@@ -55,7 +55,19 @@ def _weighted(name, loss, weight, reduction, by_weight=True):
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
             reduce: bool | None = None, reduction: str = "mean",
             weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """|input - target|."""
+    """|input - target|.
+
+    Arguments:
+        input: what was predicted.
+        target: what it should be; of the same shape, or a warning says that they broadcast.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        weight: a factor per element.
+
+    Example:
+        >>> F.l1_loss(rl.tensor([1.0, 5.0]), rl.tensor([1.0, 2.0]), reduction="sum")
+        tensor(3.)
+    """
     reduction = resolve(size_average, reduce, reduction)
     input, target = _same_size("l1_loss", input, target)
     if weight is None and (loss := fused_loss(0, input, target, 0.0, reduction)) is not None:
@@ -67,7 +79,21 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
              reduce: bool | None = None, reduction: str = "mean",
              weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """(input - target)^2."""
+    """(input - target)^2.
+
+    Arguments:
+        input: what was predicted.
+        target: what it should be; of the same shape, or a warning says that they broadcast.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        weight: a factor per element.
+
+    Example:
+        >>> F.mse_loss(rl.tensor([1.0, 5.0]), rl.tensor([1.0, 2.0]))
+        tensor(4.5000)
+        >>> F.mse_loss(rl.tensor([1.0, 5.0]), rl.tensor([1.0, 2.0]), reduction="none")
+        tensor([0., 9.])
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("mse_loss", reduction)
     input, target = _same_size("mse_loss", input, target)
@@ -81,7 +107,22 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
                    reduce: bool | None = None, reduction: str = "mean",
                    beta: float = 1.0) -> Tensor:  # fmt: skip
-    """Squares below beta, absolute values above, joined smoothly."""
+    """Squares below beta, absolute values above, joined smoothly.
+
+    0.5 d^2 / beta where the difference d is below beta, |d| - 0.5 beta above: outliers count less
+    than in mse_loss.
+
+    Arguments:
+        input: what was predicted.
+        target: what the input should be, of the same shape.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        beta: where the two parts meet; 0 is l1_loss.
+
+    Example:
+        >>> F.smooth_l1_loss(rl.tensor([0.5, 5.0]), rl.zeros(2), reduction="none", beta=2.0)
+        tensor([0.0625, 4.0000])
+    """
     reduction = resolve(size_average, reduce, reduction)
     input, target = _same_size("smooth_l1_loss", input, target)
     if beta < 0:
@@ -100,7 +141,19 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
 @autocast_policy(cpu="float32", cuda="float32")
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
                weight: Tensor | None = None) -> Tensor:  # fmt: skip
-    """delta times smooth_l1_loss with beta = delta."""
+    """delta times smooth_l1_loss with beta = delta.
+
+    Arguments:
+        input: what was predicted.
+        target: what the input should be, of the same shape.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        delta: where squares turn into absolute values.
+        weight: a factor per element.
+
+    Example:
+        >>> F.huber_loss(rl.tensor([0.5, 5.0]), rl.zeros(2), reduction="none", delta=2.0)
+        tensor([0.1250, 8.0000])
+    """
     input, target = _same_size("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
@@ -116,7 +169,23 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None,
            reduce: bool | None = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:  # fmt: skip
-    """target * (log target - input): input holds log-probabilities, target too if log_target."""
+    """target * (log target - input): input holds log-probabilities, target too if log_target.
+
+    The mean over all elements is what 'mean' gives; the divergence itself is 'batchmean', the sum
+    divided by the size of the batch.
+
+    Arguments:
+        input: log-probabilities.
+        target: probabilities of the same shape.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'batchmean', 'sum' or 'none'.
+        log_target: the target holds log-probabilities, too.
+
+    Example:
+        >>> p, q = rl.tensor([[0.5, 0.5]]), rl.tensor([[0.9, 0.1]])
+        >>> F.kl_div(q.log(), p, reduction="batchmean")
+        tensor(0.5108)
+    """
     if size_average is not None or reduce is not None:
         reduction = resolve(size_average, reduce, reduction)
     elif reduction == "mean":
@@ -138,7 +207,21 @@ def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None,
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
                      size_average: bool | None = None, eps: float = 1e-8,
                      reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """-log of Poisson's probability of target at rate input (its logarithm if log_input)."""
+    """-log of Poisson's probability of target at rate input (its logarithm if log_input).
+
+    Arguments:
+        input: the rate, or its logarithm.
+        target: counts.
+        log_input: the input is a logarithm.
+        full: add Stirling's approximation of log(target!).
+        size_average, reduce: old spellings of reduction.
+        eps: added to the rate before the logarithm, where log_input is False.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> F.poisson_nll_loss(rl.tensor([2.0]), rl.tensor([3.0]), log_input=False)
+        tensor(-0.0794)
+    """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("poisson_nll_loss", reduction)
     if log_input:
@@ -159,7 +242,20 @@ def _differs_in_one_dim(shape, other):
 
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False,
                       eps: float = 1e-6, reduction: str = "mean") -> Tensor:  # fmt: skip
-    """-log of the normal density of target at mean input and variance var (at least eps)."""
+    """-log of the normal density of target at mean input and variance var (at least eps).
+
+    Arguments:
+        input: the means.
+        target: what was observed.
+        var: the variances, of the same shape, or with a last dim of size 1 or without it.
+        full: add the constant log(2 pi) / 2.
+        eps: the smallest variance.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> F.gaussian_nll_loss(rl.tensor([0.0]), rl.tensor([2.0]), rl.tensor([4.0]), full=True)
+        tensor(2.1121)
+    """
     if isinstance(var, Tensor):
         if var.shape != input.shape:
             if input.dim() and input.shape[:-1] == var.shape:

@@ -36,6 +36,26 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     """Normalises each channel over the batch and all that follows the channel dim.
 
     When training, by the batch's own mean and variance, which move the running ones; else by these.
+
+    Arguments:
+        input: (N, C, ...).
+        running_mean, running_var: moments per channel, used when not training and updated when
+            training.
+        weight, bias: factor and summand per channel; None is 1 and 0.
+        training: normalise by the moments of this batch.
+        momentum: how much of them goes into the running ones.
+        eps: a small number that keeps a divisor away from zero.
+
+    Raises: ValueError when training on a single value per channel.
+
+    Example:
+        >>> x = rl.tensor([[1.0], [3.0]])
+        >>> F.batch_norm(x, rl.tensor([1.0]), rl.tensor([4.0]))
+        tensor([[0.0000],
+                [1.0000]])
+        >>> F.batch_norm(x, None, None, training=True)
+        tensor([[-1.0000],
+                [ 1.0000]])
     """
     if input.dim() == 1 and input.numel() == 0:
         return input.clone()  # there is nothing to normalise
@@ -61,7 +81,21 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None,
                   running_var: Tensor | None = None, weight: Tensor | None = None,
                   bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
                   eps: float = 1e-5) -> Tensor:  # fmt: skip
-    """Normalises each channel of each sample."""
+    """Normalises each channel of each sample.
+
+    Arguments:
+        input: (N, C, ...).
+        running_mean, running_var: moments per channel, updated where given.
+        weight, bias: factor and summand per channel; None is 1 and 0.
+        use_input_stats: normalise by the moments of each sample, not by the running ones.
+        momentum: how much of them goes into the running ones.
+        eps: a small number that keeps a divisor away from zero.
+
+    Example:
+        >>> F.instance_norm(rl.tensor([[[1.0, 3.0], [0.0, 10.0]]]), eps=0.0)
+        tensor([[[-1.,  1.],
+                 [-1.,  1.]]])
+    """
     if use_input_stats and input.dim() >= 2:
         _check_count("instance_norm", _points(input), "spatial element", input)
     return _C.instance_norm(
@@ -71,7 +105,18 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None,
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None,
                bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # fmt: skip
-    """Normalises each sample over groups of channels and all that follows."""
+    """Normalises each sample over groups of channels and all that follows.
+
+    Arguments:
+        input: (N, C, ...).
+        num_groups: how many groups of channels; it divides C.
+        weight, bias: factor and summand per channel; None is 1 and 0.
+        eps: a small number that keeps a divisor away from zero.
+
+    Example:
+        >>> F.group_norm(rl.tensor([[[1.0], [3.0], [0.0], [10.0]]]), 2, eps=0.0).flatten()
+        tensor([-1.,  1., -1.,  1.])
+    """
     if input.dim() >= 2 and num_groups > 0:
         count = input.shape[0] * input.shape[1] // num_groups * _points(input)
         _check_count("group_norm", count, "value per channel", input)
@@ -81,7 +126,19 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None,
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """x / (k + alpha * mean of x^2 over `size` neighbouring channels) ^ beta."""
+    """x / (k + alpha * mean of x^2 over `size` neighbouring channels) ^ beta.
+
+    Arguments:
+        input: (N, C, ...).
+        size: over how many neighbouring channels.
+        alpha, beta, k: as in the formula.
+
+    Example:
+        >>> F.local_response_norm(rl.ones(1, 3, 1), size=3, alpha=1.0, beta=1.0)
+        tensor([[[0.6000],
+                 [0.5000],
+                 [0.6000]]])
+    """
     dims = input.dim()
     if dims < 3:
         raise ValueError(

@@ -16,10 +16,22 @@ _MODES = ("constant", "reflect", "replicate", "circular")
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
-    """Borders around the last dims: pairs of widths, from the last dim on.
+    """Adds borders to the last dims, or cuts them off.
 
-    mode 'constant' fills them with value; 'reflect' mirrors at the edge, without repeating it,
-    'replicate' repeats the edge, 'circular' goes on at the other side.
+    Arguments:
+        input: the tensor to pad.
+        pad: (left, right) of the last dim, then of the one before it, ...; negative numbers cut
+            off.
+        mode: 'constant', 'reflect' (mirrored, without the edge), 'replicate' (the edge repeated)
+            or 'circular'.
+        value: what a constant border holds; None is 0.
+
+    Example:
+        >>> x = rl.tensor([[1.0, 2.0, 3.0]])
+        >>> F.pad(x, (1, 2), value=9.0)
+        tensor([[9., 1., 2., 3., 9., 9.]])
+        >>> F.pad(x, (1, 1), mode="reflect")
+        tensor([[2., 1., 2., 3., 2.]])
     """
     if mode not in _MODES:
         raise NotImplementedError(f"pad: mode must be one of {_MODES}, got {mode!r}")

@@ -62,6 +62,33 @@ _WITH_INDICES = {
 _VALUES = {1: _C.max_pool1d, 2: _C.max_pool2d, 3: _C.max_pool3d}
 
 
+_SHAPES = {
+    1: {"shape": "(N, C, L)", "single": "(C, L)", "sizes": "2, 8", "shown": "[1, 2, 4]"},
+    2: {"shape": "(N, C, H, W)", "single": "(C, H, W)", "sizes": "2, 8, 8",
+        "shown": "[1, 2, 4, 4]"},
+    3: {"shape": "(N, C, D, H, W)", "single": "(C, D, H, W)", "sizes": "2, 8, 8, 8",
+        "shown": "[1, 2, 4, 4, 4]"},
+}  # fmt: skip
+_MAX_POOL = """The largest element of each window, and where it stands in the image if asked for.
+
+Each spatial size n becomes (n + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
+
+Arguments:
+    input: {shape} or {single}.
+    kernel_size: length of the window, one number for all dims or one per dim.
+    stride: distance between windows; None is kernel_size.
+    padding: elements of -inf on both sides, at most half of kernel_size.
+    dilation: distance between the elements of a window.
+    ceil_mode: keep a last window that hangs over the border.
+    return_indices: return (elements, positions); functions `..._with_indices` always do.
+
+Example:
+    >>> values, where = F.{name}(rl.zeros(1, {sizes}), 3, 2, padding=1, return_indices=True)
+    >>> values.shape, where.dtype
+    (rushlight.Size({shown}), rushlight.int64)
+"""
+
+
 def _max_pool(dims):
     def with_indices(input: Tensor, kernel_size: int | Sequence[int],
                      stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
@@ -80,11 +107,9 @@ def _max_pool(dims):
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d"
-    max_pool.__doc__ = (
-        "The largest element of each window; with return_indices also its place in the image."
-    )
     with_indices.__name__ = with_indices.__qualname__ = f"max_pool{dims}d_with_indices"
-    with_indices.__doc__ = "The largest element of each window, and its place in the image."
+    for pool in (max_pool, with_indices):
+        pool.__doc__ = _MAX_POOL.format(name=pool.__name__, **_SHAPES[dims])
     return max_pool, with_indices
 
 
@@ -100,7 +125,26 @@ def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int],
                stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Tensor:  # fmt: skip
-    """The average of each window."""
+    """The average of each window.
+
+    Arguments:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: zeros on both sides.
+        ceil_mode: keep a last window that hangs over the border.
+        count_include_pad: let the zeros of the padding count.
+        divisor_override: divide by this instead of the number of elements.
+
+    Example:
+        >>> x = rl.arange(16.0).reshape(1, 1, 4, 4)
+        >>> F.avg_pool2d(x, 2)
+        tensor([[[[ 2.5000,  4.5000],
+                  [10.5000, 12.5000]]]])
+        >>> F.avg_pool2d(rl.ones(1, 1, 2, 2), 2, padding=1, count_include_pad=False)
+        tensor([[[[1., 1.],
+                  [1., 1.]]]])
+    """
     stride = () if stride is None else stride
     return _C._avg_pool2d(
         input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -111,7 +155,21 @@ def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int],
                stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Tensor:  # fmt: skip
-    """The average of each window."""
+    """The average of each window.
+
+    Arguments:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: zeros on both sides.
+        ceil_mode: keep a last window that hangs over the border.
+        count_include_pad: let the zeros of the padding count.
+        divisor_override: divide by this instead of the number of elements.
+
+    Example:
+        >>> F.avg_pool3d(rl.arange(8.0).reshape(1, 1, 2, 2, 2), 2, stride=1)
+        tensor([[[[[3.5000]]]]])
+    """
     stride = () if stride is None else stride
     return _C._avg_pool3d(
         input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
@@ -132,12 +190,35 @@ def _output_size(input, output_size, dims):
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: _OutputSize) -> Tensor:
-    """Averages of as many windows as output_size asks for."""
+    """Averages of as many windows as output_size asks for.
+
+    With output_size=1 it is the mean of each channel, the usual end of a convolutional network.
+
+    Arguments:
+        input: (N, C, H, W) or (C, H, W).
+        output_size: (H, W) of the result, or one number for both; None keeps a size.
+
+    Example:
+        >>> F.adaptive_avg_pool2d(rl.arange(16.0).reshape(1, 1, 4, 4), 2)
+        tensor([[[[ 2.5000,  4.5000],
+                  [10.5000, 12.5000]]]])
+        >>> F.adaptive_avg_pool2d(rl.zeros(1, 3, 7, 9), (None, 4)).shape
+        rushlight.Size([1, 3, 7, 4])
+    """
     return _C._adaptive_avg_pool2d(input, _output_size(input, output_size, 2))
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: _OutputSize) -> Tensor:
-    """Averages of as many windows as output_size asks for."""
+    """Averages of as many windows as output_size asks for.
+
+    Arguments:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        output_size: (D, H, W) of the result, or one number for all; None keeps a size.
+
+    Example:
+        >>> F.adaptive_avg_pool3d(rl.arange(8.0).reshape(1, 1, 2, 2, 2), 1)
+        tensor([[[[[3.5000]]]]])
+    """
     return _C._adaptive_avg_pool3d(input, _output_size(input, output_size, 3))
 
 
@@ -173,7 +254,17 @@ def adaptive_max_pool1d(
 def adaptive_max_pool1d(
     input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest elements of as many windows as output_size asks for."""
+    """The largest elements of as many windows as output_size asks for.
+
+    Arguments:
+        input: (N, C, L) or (C, L).
+        output_size: how many windows.
+        return_indices: return where the elements were as well.
+
+    Example:
+        >>> F.adaptive_max_pool1d(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2)
+        tensor([[[5., 4.]]])
+    """
     pair = adaptive_max_pool1d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
 
@@ -189,7 +280,18 @@ def adaptive_max_pool2d(
 def adaptive_max_pool2d(
     input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest elements of as many windows as output_size asks for."""
+    """The largest elements of as many windows as output_size asks for.
+
+    Arguments:
+        input: (N, C, H, W) or (C, H, W).
+        output_size: (H, W) of the result, or one number for both; None keeps a size.
+        return_indices: return where the elements were as well.
+
+    Example:
+        >>> F.adaptive_max_pool2d(rl.arange(16.0).reshape(1, 1, 4, 4), 2)
+        tensor([[[[ 5.,  7.],
+                  [13., 15.]]]])
+    """
     pair = adaptive_max_pool2d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
 
@@ -205,13 +307,40 @@ def adaptive_max_pool3d(
 def adaptive_max_pool3d(
     input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest elements of as many windows as output_size asks for."""
+    """The largest elements of as many windows as output_size asks for.
+
+    Arguments:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        output_size: (D, H, W) of the result, or one number for all; None keeps a size.
+        return_indices: return where the elements were as well.
+
+    Example:
+        >>> F.adaptive_max_pool3d(rl.arange(8.0).reshape(1, 1, 2, 2, 2), 1)
+        tensor([[[[[7.]]]]])
+    """
     pair = adaptive_max_pool3d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
 
 
 def _tuple(value, dims):
     return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+_FRACTIONAL = """The largest elements of windows at distances that vary at random.
+
+Arguments:
+    input: {shape} or {single}.
+    kernel_size: length of the window, one number for all dims or one per dim.
+    output_size: spatial size of the result; this or output_ratio is given.
+    output_ratio: the size of the result as a part of that of the input, between 0 and 1.
+    return_indices: return (elements, positions); functions `..._with_indices` always do.
+
+Example:
+    >>> values, where = F.{name}(
+    ...     rl.zeros(1, {sizes}), 2, output_ratio=0.5, return_indices=True)
+    >>> values.shape
+    rushlight.Size({shown})
+"""
 
 
 def _fractional(dims):
@@ -256,9 +385,9 @@ def _fractional(dims):
         return pair if return_indices else pair[0]
 
     pool.__name__ = pool.__qualname__ = name
-    pool.__doc__ = "The largest elements of windows at distances that vary at random."
     with_indices.__name__ = with_indices.__qualname__ = f"{name}_with_indices"
-    with_indices.__doc__ = f"{pool.__doc__[:-1]}, and their places."
+    for made in (pool, with_indices):
+        made.__doc__ = _FRACTIONAL.format(name=made.__name__, **_SHAPES[dims])
     policy = autocast_policy(cpu="float32")
     return policy(pool), policy(with_indices)
 
@@ -281,21 +410,57 @@ def _lp(average, dims, input, norm_type, kernel_size, stride, ceil_mode):
 def lp_pool1d(input: Tensor, norm_type: int | float, kernel_size: int,
               stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """(sum of x^p)^(1/p) of each window."""
+    """(sum of x^p)^(1/p) of each window.
+
+    Arguments:
+        input: (N, C, L) or (C, L).
+        norm_type: p.
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Example:
+        >>> F.lp_pool1d(rl.tensor([[[3.0, 4.0]]]), 2, kernel_size=2)
+        tensor([[[5.]]])
+    """
     return _lp(_C.avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(input: Tensor, norm_type: int | float, kernel_size: int | Sequence[int],
               stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """(sum of x^p)^(1/p) of each window."""
+    """(sum of x^p)^(1/p) of each window.
+
+    Arguments:
+        input: (N, C, H, W) or (C, H, W).
+        norm_type: p.
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Example:
+        >>> F.lp_pool2d(rl.tensor([[[[3.0, 4.0]]]]), 2, kernel_size=(1, 2))
+        tensor([[[[5.]]]])
+    """
     return _lp(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(input: Tensor, norm_type: int | float, kernel_size: int | Sequence[int],
               stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """(sum of x^p)^(1/p) of each window."""
+    """(sum of x^p)^(1/p) of each window.
+
+    Arguments:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        norm_type: p.
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Example:
+        >>> F.lp_pool3d(rl.ones(1, 1, 2, 2, 2), 1, kernel_size=2)
+        tensor([[[[[8.]]]]])
+    """
     return _lp(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -347,7 +512,21 @@ def _unpool(dims, input, indices, kernel_size, stride, padding, output_size):
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
                  stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                  output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Puts the elements of a max pool back where they came from, zeros elsewhere."""
+    """Puts the elements of a max pool back where they came from, zeros elsewhere.
+
+    Arguments:
+        input: what max_pool1d gave.
+        indices: where it took the elements from (return_indices=True).
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: how many elements are added on both sides.
+        output_size: the size before pooling, where several are possible.
+
+    Example:
+        >>> pooled, where = F.max_pool1d(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2, return_indices=True)
+        >>> F.max_unpool1d(pooled, where, 2)
+        tensor([[[0., 5., 0., 4.]]])
+    """
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -355,7 +534,22 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
                  stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                  output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Puts the elements of a max pool back where they came from, zeros elsewhere."""
+    """Puts the elements of a max pool back where they came from, zeros elsewhere.
+
+    Arguments:
+        input: what max_pool2d gave.
+        indices: where it took the elements from (return_indices=True).
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: how many elements are added on both sides.
+        output_size: the size before pooling, where several are possible.
+
+    Example:
+        >>> pooled, where = F.max_pool2d(rl.arange(4.0).reshape(1, 1, 2, 2), 2, return_indices=True)
+        >>> F.max_unpool2d(pooled, where, 2, output_size=(2, 2))
+        tensor([[[[0., 0.],
+                  [0., 3.]]]])
+    """
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -363,5 +557,19 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int],
                  stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
                  output_size: int | Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Puts the elements of a max pool back where they came from, zeros elsewhere."""
+    """Puts the elements of a max pool back where they came from, zeros elsewhere.
+
+    Arguments:
+        input: what max_pool3d gave.
+        indices: where it took the elements from (return_indices=True).
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: how many elements are added on both sides.
+        output_size: the size before pooling, where several are possible.
+
+    Example:
+        >>> pooled, where = F.max_pool3d(rl.rand(1, 1, 2, 2, 2), 2, return_indices=True)
+        >>> F.max_unpool3d(pooled, where, 2, stride=2).shape
+        rushlight.Size([1, 1, 2, 2, 2])
+    """
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -21,7 +21,19 @@ def _check_image(name, input, factor):
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: Any) -> Tensor:
-    """(..., C r^2, H, W) as (..., C, H r, W r)."""
+    """(..., C r^2, H, W) as (..., C, H r, W r).
+
+    Turns channels into resolution, for networks that enlarge pictures.
+
+    Arguments:
+        input: (..., C r^2, H, W).
+        upscale_factor: r.
+
+    Example:
+        >>> F.pixel_shuffle(rl.arange(4.0).reshape(1, 4, 1, 1), 2)
+        tensor([[[[0., 1.],
+                  [2., 3.]]]])
+    """
     r = upscale_factor
     _check_image("pixel_shuffle", input, r)
     *lead, channels, height, width = input.shape
@@ -36,7 +48,16 @@ def pixel_shuffle(input: Tensor, upscale_factor: Any) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: Any) -> Tensor:
-    """(..., C, H r, W r) as (..., C r^2, H, W)."""
+    """(..., C, H r, W r) as (..., C r^2, H, W).
+
+    Arguments:
+        input: (..., C, H r, W r).
+        downscale_factor: r.
+
+    Example:
+        >>> F.pixel_unshuffle(rl.zeros(1, 1, 4, 4), 2).shape
+        rushlight.Size([1, 4, 2, 2])
+    """
     r = downscale_factor
     _check_image("pixel_unshuffle", input, r)
     *lead, channels, height, width = input.shape
@@ -50,7 +71,16 @@ def pixel_unshuffle(input: Tensor, downscale_factor: Any) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Takes one channel of each group in turn."""
+    """Takes one channel of each group in turn.
+
+    Arguments:
+        input: (N, C, ...).
+        groups: how many; it divides C.
+
+    Example:
+        >>> F.channel_shuffle(rl.arange(4.0).reshape(1, 4, 1), 2).flatten()
+        tensor([0., 2., 1., 3.])
+    """
     if input.dim() <= 2:
         raise _C.ShapeError(
             f"channel_shuffle: the input needs more than 2 dims, got {list(input.shape)}"

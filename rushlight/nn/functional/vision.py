@@ -33,7 +33,26 @@ def interpolate(input: Tensor, size: int | Sequence[int] | None = None,
                 scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
                 align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
                 antialias: bool = False) -> Tensor:  # fmt: skip
-    """Brings the spatial dims to `size`, or to scale_factor times their size."""
+    """Brings the spatial dims to `size`, or to scale_factor times their size.
+
+    Arguments:
+        input: (N, C, ...) with 1 to 3 spatial dims.
+        size: the new spatial size, one number for all dims or one per dim.
+        scale_factor: or how many times larger.
+        mode: 'nearest', 'nearest-exact', 'linear' (3 dims), 'bilinear' and 'bicubic' (4),
+            'trilinear' (5), or 'area'.
+        align_corners: let the centres of the corner elements stay where they are, for the linear
+            and cubic modes.
+        recompute_scale_factor: take the scale from the rounded sizes instead of scale_factor.
+        antialias: blur when a picture shrinks, for 'bilinear' and 'bicubic'.
+
+    Example:
+        >>> x = rl.tensor([[[1.0, 3.0]]])
+        >>> F.interpolate(x, scale_factor=2)
+        tensor([[[1., 1., 3., 3.]]])
+        >>> F.interpolate(x, size=3, mode="linear", align_corners=True)
+        tensor([[[1., 2., 3.]]])
+    """
     dims = input.dim() - 2
     if align_corners is not None and mode not in _ALIGNABLE:
         raise ValueError(
@@ -122,21 +141,52 @@ def _resample(input, sizes, scales, kind, align):
 def upsample(input: Tensor, size: int | Sequence[int] | None = None,
              scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
              align_corners: Any = None) -> Tensor:  # fmt: skip
-    """The old name of interpolate."""
+    """The old name of interpolate.
+
+    Arguments:
+        input: (N, C, ...).
+        size: the new spatial size.
+        scale_factor: or how many times larger.
+        mode, align_corners: as for interpolate.
+
+    Example:
+        >>> F.upsample(rl.tensor([[[1.0, 3.0]]]), scale_factor=2)
+        tensor([[[1., 1., 3., 3.]]])
+    """
     warnings.warn("nn.functional.upsample is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
                      scale_factor: float | Sequence[float] | None = None) -> Tensor:  # fmt: skip
-    """interpolate with mode 'nearest'."""
+    """interpolate with mode 'nearest'.
+
+    Arguments:
+        input: (N, C, ...).
+        size: the new spatial size.
+        scale_factor: or how many times larger.
+
+    Example:
+        >>> F.upsample_nearest(rl.tensor([[[1.0, 3.0]]]), size=4)
+        tensor([[[1., 1., 3., 3.]]])
+    """
     warnings.warn("upsample_nearest is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
                       scale_factor: float | Sequence[float] | None = None) -> Tensor:  # fmt: skip
-    """interpolate with mode 'bilinear' and align_corners."""
+    """interpolate with mode 'bilinear' and align_corners.
+
+    Arguments:
+        input: (N, C, H, W).
+        size: the new spatial size.
+        scale_factor: or how many times larger.
+
+    Example:
+        >>> F.upsample_bilinear(rl.tensor([[[[1.0, 3.0]]]]), size=(1, 3))
+        tensor([[[[1., 2., 3.]]]])
+    """
     warnings.warn("upsample_bilinear is deprecated: use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
@@ -144,19 +194,74 @@ def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
 def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
            padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
-    """The patches that a kernel sees, one a column."""
+    """The patches that a kernel sees, one per column.
+
+    A convolution is the product of its weight with these columns; fold puts them back.
+
+    Arguments:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size: length of the window, one number for all dims or one per dim.
+        dilation: distance between the elements of a window.
+        padding: how many elements are added on both sides.
+        stride: distance between patches.
+
+    Shape: (N, C * KH * KW, number of patches).
+
+    Example:
+        >>> F.unfold(rl.arange(9.0).reshape(1, 1, 3, 3), kernel_size=2, stride=1)
+        tensor([[[0., 1., 3., 4.],
+                 [1., 2., 4., 5.],
+                 [3., 4., 6., 7.],
+                 [4., 5., 7., 8.]]])
+    """
     return _C._im2col(input, kernel_size, dilation, padding, stride)
 
 
 def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int],
          dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
          stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
-    """Adds patches back to the places they came from."""
+    """Adds patches back to the places they came from.
+
+    Where patches overlap, their elements are added: fold(unfold(x)) is x times how often each
+    element was seen.
+
+    Arguments:
+        input: (N, C * KH * KW, number of patches).
+        output_size: (H, W) of the picture.
+        kernel_size: length of the window, one number for all dims or one per dim.
+        dilation: distance between the elements of a window.
+        padding: how many elements are added on both sides.
+        stride: distance between patches.
+
+    Example:
+        >>> columns = F.unfold(rl.ones(1, 1, 3, 3), 2)
+        >>> F.fold(columns, output_size=(3, 3), kernel_size=2)
+        tensor([[[[1., 2., 1.],
+                  [2., 4., 2.],
+                  [1., 2., 1.]]]])
+    """
     return _C._col2im(input, output_size, kernel_size, dilation, padding, stride)
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The points that affine maps (N, 2, 3) or (N, 3, 4) send an image's points to."""
+    """The points that affine maps (N, 2, 3) or (N, 3, 4) send an image's points to.
+
+    Arguments:
+        theta: (N, 2, 3), or (N, 3, 4) for volumes.
+        size: the shape (N, C, H, W) that grid_sample is to give.
+        align_corners: as for grid_sample.
+
+    Shape: (N, H, W, 2).
+
+    Example:
+        >>> identity = rl.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+        >>> F.affine_grid(identity, (1, 1, 2, 2), align_corners=True)
+        tensor([[[[-1., -1.],
+                  [ 1., -1.]],
+        <BLANKLINE>
+                 [[-1.,  1.],
+                  [ 1.,  1.]]]])
+    """
     if not theta.is_floating_point():
         raise ValueError(f"affine_grid: theta must have a floating dtype, got {theta.dtype}")
     dims = len(size) - 2
@@ -189,7 +294,24 @@ GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Tensor:  # fmt: skip
-    """Samples input at the points of grid, which run from -1 to 1 over the image."""
+    """Samples input at the points of grid, which run from -1 to 1 over the image.
+
+    Arguments:
+        input: (N, C, H, W) or (N, C, D, H, W).
+        grid: (N, H_out, W_out, 2) points, x before y, each from -1 to 1; of 3 numbers for five
+            dims.
+        mode: 'bilinear', 'nearest' or 'bicubic'.
+        padding_mode: what lies outside: 'zeros', 'border' or 'reflection'.
+        align_corners: -1 and 1 are the centres of the corner elements, not their outer edges;
+            None is False.
+
+    Shape: (N, C, H_out, W_out).
+
+    Example:
+        >>> picture = rl.arange(4.0).reshape(1, 1, 2, 2)
+        >>> F.grid_sample(picture, rl.zeros(1, 1, 1, 2), align_corners=True)
+        tensor([[[[1.5000]]]])
+    """
     if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(
             f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}"

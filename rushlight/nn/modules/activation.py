@@ -61,35 +61,75 @@ class _InPlace(Module):
 
 
 class ReLU(_InPlace):
-    """max(x, 0)."""
+    """max(x, 0).
+
+    Arguments:
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.ReLU(inplace=True)(rl.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
 
 class SELU(_InPlace):
-    """elu with the numbers that keep mean 0 and variance 1."""
+    """elu with the numbers that keep mean 0 and variance 1.
+
+    Arguments:
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.SELU(inplace=True)(rl.tensor([-1.0, 1.0]))
+        tensor([-1.1113,  1.0507])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class SiLU(_InPlace):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x).
+
+    Arguments:
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.SiLU(inplace=True)(rl.tensor([-1.0, 1.0]))
+        tensor([-0.2689,  0.7311])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
 class Mish(_InPlace):
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)).
+
+    Arguments:
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.Mish(inplace=True)(rl.tensor([-1.0, 1.0]))
+        tensor([-0.3034,  0.8651])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class Hardsigmoid(_InPlace):
-    """clamp(x + 3, 0, 6) / 6."""
+    """clamp(x + 3, 0, 6) / 6.
+
+    Arguments:
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.Hardsigmoid(inplace=True)(rl.tensor([-4.0, 1.5]))
+        tensor([0.0000, 0.7500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -99,7 +139,15 @@ class Hardsigmoid(_InPlace):
 
 
 class Hardswish(_InPlace):
-    """x * clamp(x + 3, 0, 6) / 6."""
+    """x * clamp(x + 3, 0, 6) / 6.
+
+    Arguments:
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.Hardswish(inplace=True)(rl.tensor([-4.0, 1.0, 4.0]))
+        tensor([-0.0000, 0.6667, 4.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -109,7 +157,17 @@ class Hardswish(_InPlace):
 
 
 class Threshold(Module):
-    """x where it is above the threshold, value elsewhere."""
+    """x where it is above the threshold, value elsewhere.
+
+    Arguments:
+        threshold: elements above it stay.
+        value: what the others become.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.Threshold(0.5, 0.0)(rl.tensor([0.1, 2.0]))
+        tensor([0., 2.])
+    """
 
     __constants__: tuple[str, ...] = ("threshold", "value", "inplace")
 
@@ -131,7 +189,16 @@ def _inplace(module):
 
 
 class RReLU(Module):
-    """x above zero, x times a random slope below."""
+    """x above zero, x times a random slope below.
+
+    Arguments:
+        lower, upper: the range of slopes.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.RReLU(lower=0.1, upper=0.3).eval()(rl.tensor([-1.0, 2.0]))
+        tensor([-0.2000,  2.0000])
+    """
 
     __constants__: tuple[str, ...] = ("lower", "upper", "inplace")
 
@@ -151,7 +218,18 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """x between min_val and max_val."""
+    """x between min_val and max_val.
+
+    Arguments:
+        min_val: lower bound.
+        max_val: upper bound.
+        inplace: write the result into the input.
+        min_value, max_value: old spellings of the bounds.
+
+    Example:
+        >>> nn.Hardtanh(-2.0, 2.0)(rl.tensor([-3.0, 0.5, 3.0]))
+        tensor([-2.0000,  0.5000,  2.0000])
+    """
 
     __constants__: tuple[str, ...] = ("min_val", "max_val", "inplace")
 
@@ -180,7 +258,15 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """x between 0 and 6."""
+    """x between 0 and 6.
+
+    Arguments:
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.ReLU6(inplace=True)(rl.tensor([-1.0, 9.0]))
+        tensor([0., 6.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -202,21 +288,48 @@ class _WithAlpha(Module):
 
 
 class ELU(_WithAlpha):
-    """x above zero, alpha * (exp(x) - 1) below."""
+    """x above zero, alpha * (exp(x) - 1) below.
+
+    Arguments:
+        alpha: minus the value that the function approaches far below zero.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.ELU(alpha=0.5)(rl.tensor([-1.0, 1.0]))
+        tensor([-0.3161,  1.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_WithAlpha):
-    """x above zero, alpha * (exp(x / alpha) - 1) below."""
+    """x above zero, alpha * (exp(x / alpha) - 1) below.
+
+    Arguments:
+        alpha: minus the value that the function approaches far below zero.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.CELU(alpha=2.0)(rl.tensor([-1.0, 1.0]))
+        tensor([-0.7869,  1.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
 class LeakyReLU(Module):
-    """x above zero, x * negative_slope below."""
+    """x above zero, x * negative_slope below.
+
+    Arguments:
+        negative_slope: the slope below zero.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.LeakyReLU(0.1)(rl.tensor([-1.0, 2.0]))
+        tensor([-0.1000,  2.0000])
+    """
 
     __constants__: tuple[str, ...] = ("inplace", "negative_slope")
 
@@ -233,42 +346,75 @@ class LeakyReLU(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    Example:
+        >>> nn.Sigmoid()(rl.tensor([-2.0, 0.0]))
+        tensor([0.1192, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return _C.sigmoid(input)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    Example:
+        >>> nn.Tanh()(rl.tensor([-1.0, 0.0]))
+        tensor([-0.7616,  0.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return _C.tanh(input)
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+    """log(sigmoid(x)).
+
+    Example:
+        >>> nn.LogSigmoid()(rl.tensor([0.0, -100.0]))
+        tensor([  -0.6931, -100.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    Example:
+        >>> nn.Softsign()(rl.tensor([-3.0, 1.0]))
+        tensor([-0.7500,  0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    Example:
+        >>> nn.Tanhshrink()(rl.tensor([1.0]))
+        tensor([0.2384])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
 class GLU(Module):
-    """The first half along dim times the sigmoid of the second."""
+    """The first half along dim times the sigmoid of the second.
+
+    Arguments:
+        dim: the dim that is halved.
+
+    Example:
+        >>> nn.GLU(dim=1)(rl.tensor([[1.0, 2.0, 0.0, 100.0]]))
+        tensor([[0.5000, 2.0000]])
+    """
 
     __constants__: tuple[str, ...] = ("dim",)
 
@@ -284,7 +430,16 @@ class GLU(Module):
 
 
 class GELU(Module):
-    """x * Phi(x), Phi the normal distribution."""
+    """x * Phi(x), Phi the normal distribution.
+
+    Arguments:
+        approximate: 'none' for the exact function, 'tanh' for the approximation that GPT-2 was
+            trained with.
+
+    Example:
+        >>> nn.GELU(approximate="tanh")(rl.tensor([-1.0, 1.0]))
+        tensor([-0.1588,  0.8412])
+    """
 
     __constants__: tuple[str, ...] = ("approximate",)
 
@@ -311,21 +466,46 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x, but zero between -lambd and lambd."""
+    """x, but zero between -lambd and lambd.
+
+    Arguments:
+        lambd: half the width of the gap.
+
+    Example:
+        >>> nn.Hardshrink(0.3)(rl.tensor([-1.0, 0.2]))
+        tensor([-1.,  0.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved towards zero by lambd."""
+    """x moved towards zero by lambd.
+
+    Arguments:
+        lambd: how far elements move towards zero.
+
+    Example:
+        >>> nn.Softshrink(0.3)(rl.tensor([-1.0, 0.2]))
+        tensor([-0.7000,  0.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta."""
+    """log(1 + exp(beta x)) / beta.
+
+    Arguments:
+        beta: how sharply it bends at zero.
+        threshold: where beta * x is above it, x itself is returned.
+
+    Example:
+        >>> nn.Softplus(beta=2)(rl.tensor([-1.0, 1.0]))
+        tensor([0.0635, 1.0635])
+    """
 
     __constants__: tuple[str, ...] = ("beta", "threshold")
 
@@ -342,7 +522,17 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """x above zero, x times a learnt weight below."""
+    """x above zero, x times a learnt weight below.
+
+    Arguments:
+        num_parameters: 1, or as many as the input has channels.
+        init: the slope to begin with.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.PReLU(init=0.1)(rl.tensor([-1.0, 2.0]))
+        tensor([-0.1000,  2.0000], grad_fn=<PreluKernelBackward0>)
+    """
 
     __constants__: tuple[str, ...] = ("num_parameters",)
 
@@ -381,28 +571,57 @@ class _AlongDim(Module):
 
 
 class Softmax(_AlongDim):
-    """exp(x) / sum of exp(x) along dim."""
+    """exp(x) / sum of exp(x) along dim.
+
+    Arguments:
+        dim: the dim along which the results add up to 1.
+
+    Example:
+        >>> nn.Softmax(dim=1)(rl.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[0.0900, 0.2447, 0.6652]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_AlongDim):
-    """softmax of -x."""
+    """softmax of -x.
+
+    Arguments:
+        dim: the dim along which the results add up to 1.
+
+    Example:
+        >>> nn.Softmin(dim=1)(rl.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[0.6652, 0.2447, 0.0900]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_AlongDim):
-    """The logarithm of softmax."""
+    """The logarithm of softmax.
+
+    Arguments:
+        dim: the dim along which the exponentials of the results add up to 1.
+
+    Example:
+        >>> nn.LogSoftmax(dim=1)(rl.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[-2.4076, -1.4076, -0.4076]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):
-    """softmax over the channels of (N, C, H, W) or (C, H, W)."""
+    """softmax over the channels of (N, C, H, W) or (C, H, W).
+
+    Example:
+        >>> nn.Softmax2d()(rl.zeros(1, 2, 1, 1)).flatten()
+        tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):

@@ -24,6 +24,20 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     A target of cluster i costs a second, narrower product: div_value ** (i + 1) times fewer
     features.
+
+    Arguments:
+        in_features: features of the input.
+        n_classes: how many classes, the frequent ones first.
+        cutoffs: where the clusters of rarer and rarer classes begin.
+        div_value: each cluster has so many times fewer features.
+        head_bias: a bias for the most frequent classes.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> loss = nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2.0)
+        >>> out = loss(rl.zeros(3, 8), rl.tensor([0, 7, 19]))
+        >>> out.output.shape, loss.log_prob(rl.zeros(3, 8)).shape
+        (rushlight.Size([3]), rushlight.Size([3, 20]))
     """
 
     def __init__(self, in_features: int, n_classes: int, cutoffs: Sequence[int],

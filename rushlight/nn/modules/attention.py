@@ -17,10 +17,31 @@ __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Queries look at keys, head by head, and take their values: (output, weights or None).
+    """Attention of several heads, each over a part of the features, with learned projections.
 
-    Inputs are (length, batch, features), (batch, length, features) with batch_first, or without
-    the batch dim. forward(need_weights=False) is the fast way: the weights are then never stored.
+    forward(query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
+    average_attn_weights=True, is_causal=False) returns the output and the weights (None with
+    need_weights=False, which is faster). In bool masks True means: do not look there.
+
+    Arguments:
+        embed_dim: features of the query and of the output.
+        num_heads: how many heads; it divides embed_dim.
+        dropout: probability of dropping a weight while training.
+        bias: whether projections have one.
+        add_bias_kv: a learned key and value that every query sees.
+        add_zero_attn: a key and value of zeros that every query sees.
+        kdim, vdim: features of keys and values; None is embed_dim.
+        batch_first: (N, L, E) instead of (L, N, E).
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: query (L, N, E), key and value (S, N, E) to (L, N, E) and weights (N, L, S).
+
+    Example:
+        >>> attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        >>> x = rl.zeros(3, 5, 8)
+        >>> out, weights = attention(x, x, x)
+        >>> out.shape, weights.shape
+        (rushlight.Size([3, 5, 8]), rushlight.Size([3, 5, 5]))
     """
 
     # Where PyTorch has it, and files that hold whole models look for it.

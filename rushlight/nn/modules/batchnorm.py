@@ -127,21 +127,72 @@ def _check_dims(input, allowed):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalises the channels of (N, C) or (N, C, L) over the batch."""
+    """Normalises each channel of (N, C) or (N, C, L) over the batch.
+
+    While training by the moments of the batch, which also move the running ones; in eval mode by
+    those.
+
+    Arguments:
+        num_features: C.
+        eps: added to the variance.
+        momentum: how much of a batch's moments goes into the running ones; None averages all
+            batches.
+        affine: learn a factor and a summand per channel.
+        track_running_stats: keep running moments; without, batches are used in eval mode, too.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.BatchNorm1d(1, affine=False)
+        >>> layer(rl.tensor([[1.0], [3.0]])), layer.running_mean
+        (tensor([[-1.0000],
+                [ 1.0000]]), tensor([0.2000]))
+    """
 
     def _check_input_dim(self, input):
         _check_dims(input, (2, 3))
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalises the channels of (N, C, H, W) over the batch."""
+    """Normalises each channel of (N, C, H, W) over the batch and the picture.
+
+    While training by the moments of the batch, which also move the running ones; in eval mode by
+    those, so call eval() before predicting.
+
+    Arguments:
+        num_features: C.
+        eps: added to the variance.
+        momentum: how much of a batch's moments goes into the running ones; None averages all
+            batches.
+        affine: learn a factor and a summand per channel.
+        track_running_stats: keep running moments; without, batches are used in eval mode, too.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.BatchNorm2d(3, momentum=0.5)
+        >>> layer(rl.ones(2, 3, 4, 4)).shape, layer.running_mean
+        (rushlight.Size([2, 3, 4, 4]), tensor([0.5000, 0.5000, 0.5000]))
+    """
 
     def _check_input_dim(self, input):
         _check_dims(input, (4,))
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalises the channels of (N, C, D, H, W) over the batch."""
+    """Normalises each channel of (N, C, D, H, W) over the batch and the volume.
+
+    Arguments:
+        num_features: C.
+        eps: added to the variance.
+        momentum: how much of a batch's moments goes into the running ones; None averages all
+            batches.
+        affine: learn a factor and a summand per channel.
+        track_running_stats: keep running moments; without, batches are used in eval mode, too.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.BatchNorm3d(2, affine=False)(rl.zeros(1, 2, 2, 2, 2)).shape
+        rushlight.Size([1, 2, 2, 2, 2])
+    """
 
     def _check_input_dim(self, input):
         _check_dims(input, (5,))

@@ -42,7 +42,24 @@ class Container(Module):
 
 
 class Sequential(Module):
-    """Calls its modules one after the other, each with the result of the one before."""
+    """Calls its modules one after the other, each with the result of the one before.
+
+    Layers are given by place, or in an OrderedDict that names them. Append, insert, slice and
+    index as with a list.
+
+    Arguments:
+        args: the modules, or one OrderedDict of them.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+        >>> net(rl.zeros(2, 4)).shape
+        rushlight.Size([2, 1])
+        >>> net[:2]
+        Sequential(
+          (0): Linear(in_features=4, out_features=8, bias=True)
+          (1): ReLU()
+        )
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -147,7 +164,22 @@ def _times(count):
 
 
 class ModuleList(Module):
-    """A list of modules; the module that holds it decides how they are called."""
+    """A list of modules; the module that holds it decides how they are called.
+
+    A plain list would hide its modules: their parameters would be neither trained nor moved nor
+    saved.
+
+    Arguments:
+        modules: an iterable of modules.
+
+    Example:
+        >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+        >>> x = rl.zeros(1, 2)
+        >>> for layer in layers:
+        ...     x = layer(x)
+        >>> len(layers), len(list(layers.parameters()))
+        (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -239,7 +271,16 @@ class ModuleList(Module):
 
 
 class ModuleDict(Module):
-    """Modules by name, in the order in which they were added."""
+    """Modules by name, in the order in which they were added.
+
+    Arguments:
+        modules: a mapping of names to modules, or pairs of them.
+
+    Example:
+        >>> heads = nn.ModuleDict({"age": nn.Linear(4, 1), "sex": nn.Linear(4, 2)})
+        >>> heads["sex"](rl.zeros(1, 4)).shape, list(heads)
+        (rushlight.Size([1, 2]), ['age', 'sex'])
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()

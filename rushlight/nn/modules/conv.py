@@ -163,19 +163,83 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    """Slides kernels over the last dim of (N, C, L) or (C, L)."""
+    """A convolution over the last dim: slides learned kernels over (N, C, L) and sums the
+    products.
+
+    Arguments:
+        in_channels: C of the input.
+        out_channels: how many kernels.
+        kernel_size: length of a kernel.
+        stride: how far a kernel moves per step.
+        padding: zeros added at both ends; 'same' keeps the length, 'valid' adds none.
+        dilation: distance between the elements of a kernel.
+        groups: the channels are cut into so many groups that do not see each other.
+        bias: whether to add one number per output channel.
+        padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: (N, C, L) to (N, out_channels, (L + 2 padding - dilation (kernel_size - 1) - 1) //
+        stride + 1).
+
+    Example:
+        >>> nn.Conv1d(4, 8, kernel_size=3, stride=2, padding=1)(rl.zeros(1, 4, 10)).shape
+        rushlight.Size([1, 8, 5])
+    """
 
     dims, _convolve = 1, staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
-    """Slides kernels over the last two dims of (N, C, H, W) or (C, H, W)."""
+    """A convolution over the last two dims: slides learned kernels over pictures (N, C, H, W).
+
+    The weight is (out_channels, in_channels / groups, KH, KW). Weights and bias begin uniform
+    within 1 / sqrt(number of elements of a kernel). With groups=in_channels each channel has
+    kernels of its own (a depthwise convolution).
+
+    Arguments:
+        in_channels: C of the input.
+        out_channels: how many kernels.
+        kernel_size: (KH, KW), or one number for both.
+        stride: how far a kernel moves per step.
+        padding: zeros added on both sides; 'same' keeps the size, 'valid' adds none.
+        dilation: distance between the elements of a kernel.
+        groups: the channels are cut into so many groups that do not see each other.
+        bias: whether to add one number per output channel.
+        padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: (N, C, H, W) to (N, out_channels, H_out, W_out) with H_out = (H + 2 padding - dilation
+        (KH - 1) - 1) // stride + 1.
+
+    Example:
+        >>> layer = nn.Conv2d(3, 16, kernel_size=3, stride=2, padding=1)
+        >>> layer(rl.zeros(1, 3, 32, 32)).shape, layer.weight.shape
+        (rushlight.Size([1, 16, 16, 16]), rushlight.Size([16, 3, 3, 3]))
+    """
 
     dims, _convolve = 2, staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv):
-    """Slides kernels over the last three dims of (N, C, D, H, W) or (C, D, H, W)."""
+    """A convolution over the last three dims: slides learned kernels over volumes (N, C, D, H,
+    W).
+
+    Arguments:
+        in_channels: C of the input.
+        out_channels: how many kernels.
+        kernel_size: (KD, KH, KW), or one number for all.
+        stride: how far a kernel moves per step.
+        padding: zeros added on both sides; 'same' keeps the size, 'valid' adds none.
+        dilation: distance between the elements of a kernel.
+        groups: the channels are cut into so many groups that do not see each other.
+        bias: whether to add one number per output channel.
+        padding_mode: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.Conv3d(1, 2, kernel_size=3, padding=1)(rl.zeros(1, 1, 4, 8, 8)).shape
+        rushlight.Size([1, 2, 4, 8, 8])
+    """
 
     dims, _convolve = 3, staticmethod(F.conv3d)
 
@@ -229,19 +293,79 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """The gradient of Conv1d as a layer."""
+    """The gradient of Conv1d as a layer.
+
+    Arguments:
+        in_channels: C of the input.
+        out_channels: channels of the output.
+        kernel_size: length of a kernel.
+        stride: how many elements of the output lie between neighbours of the input.
+        padding: how many elements are cut off at both ends of the output.
+        output_padding: elements added at its right end.
+        groups: the channels are cut into so many groups.
+        bias: whether to add one number per output channel.
+        dilation: distance between the elements of a kernel.
+        padding_mode: only 'zeros'.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: (N, C, L) to (N, out_channels, (L - 1) stride - 2 padding + dilation (kernel_size - 1)
+        + output_padding + 1).
+
+    Example:
+        >>> nn.ConvTranspose1d(4, 2, kernel_size=4, stride=2, padding=1)(rl.zeros(1, 4, 5)).shape
+        rushlight.Size([1, 2, 10])
+    """
 
     dims, _convolve = 1, staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The gradient of Conv2d as a layer."""
+    """The gradient of Conv2d as a layer.
+
+    Enlarges pictures: kernel_size=4, stride=2, padding=1 doubles their size. Pass output_size to
+    forward where stride leaves several sizes possible.
+
+    Arguments:
+        in_channels: C of the input.
+        out_channels: channels of the output.
+        kernel_size: (KH, KW), or one number for both.
+        stride: how many elements of the output lie between neighbours of the input.
+        padding: how many elements are cut off on both sides of the output.
+        output_padding: elements added on one side of it.
+        groups: the channels are cut into so many groups.
+        bias: whether to add one number per output channel.
+        dilation: distance between the elements of a kernel.
+        padding_mode: only 'zeros'.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.ConvTranspose2d(8, 3, kernel_size=4, stride=2, padding=1)(rl.zeros(1, 8, 16, 16)).shape
+        rushlight.Size([1, 3, 32, 32])
+    """
 
     dims, _convolve = 2, staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The gradient of Conv3d as a layer."""
+    """The gradient of Conv3d as a layer.
+
+    Arguments:
+        in_channels: C of the input.
+        out_channels: channels of the output.
+        kernel_size: (KD, KH, KW), or one number for all.
+        stride: how many elements of the output lie between neighbours of the input.
+        padding: how many elements are cut off on both sides of the output.
+        output_padding: elements added on one side of it.
+        groups: the channels are cut into so many groups.
+        bias: whether to add one number per output channel.
+        dilation: distance between the elements of a kernel.
+        padding_mode: only 'zeros'.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.ConvTranspose3d(2, 1, kernel_size=2, stride=2)(rl.zeros(1, 2, 3, 3, 3)).shape
+        rushlight.Size([1, 1, 6, 6, 6])
+    """
 
     dims, _convolve = 3, staticmethod(F.conv_transpose3d)
 

@@ -10,7 +10,17 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class PairwiseDistance(Module):
-    """The p-norm of the difference over the last dim."""
+    """The p-norm of the difference over the last dim.
+
+    Arguments:
+        p: which norm.
+        eps: added to each difference.
+        keepdim: keep each reduced dim with size 1.
+
+    Example:
+        >>> nn.PairwiseDistance(p=1)(rl.tensor([[0.0, 0.0]]), rl.tensor([[3.0, 4.0]]))
+        tensor([7.0000])
+    """
 
     __constants__: tuple[str, ...] = ("norm", "eps", "keepdim")
 
@@ -25,7 +35,16 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along dim."""
+    """The cosine of the angle between vectors along dim.
+
+    Arguments:
+        dim: the dim along which vectors lie.
+        eps: the smallest length that is divided by.
+
+    Example:
+        >>> nn.CosineSimilarity(dim=1)(rl.tensor([[1.0, 0.0]]), rl.tensor([[1.0, 1.0]]))
+        tensor([0.7071])
+    """
 
     __constants__: tuple[str, ...] = ("dim", "eps")
 

@@ -34,36 +34,98 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Zeroes elements at random while training."""
+    """Zeroes elements with probability p while training, and scales the others by 1 / (1 - p).
+
+    In eval mode it does nothing.
+
+    Arguments:
+        p: the probability of dropping an element.
+        inplace: write the result into the input.
+
+    Example:
+        >>> layer = nn.Dropout(p=0.5)
+        >>> layer(rl.ones(1000)).unique()
+        tensor([0., 2.])
+        >>> layer.eval()(rl.ones(3))
+        tensor([1., 1., 1.])
+    """
 
     _drop = staticmethod(F.dropout)
 
 
 class Dropout1d(_DropoutNd):
-    """Zeroes whole channels of (N, C, L) at random while training."""
+    """Zeroes whole channels of (N, C, L) at random while training.
+
+    Arguments:
+        p: the probability of dropping a channel.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.Dropout1d(p=1.0)(rl.ones(1, 2, 3))
+        tensor([[[0., 0., 0.],
+                 [0., 0., 0.]]])
+    """
 
     _drop = staticmethod(F.dropout1d)
 
 
 class Dropout2d(_DropoutNd):
-    """Zeroes whole channels of (N, C, H, W) at random while training."""
+    """Zeroes whole channels of (N, C, H, W) at random while training.
+
+    Arguments:
+        p: the probability of dropping a channel.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.Dropout2d(p=1.0)(rl.ones(1, 2, 1, 2))
+        tensor([[[[0., 0.]],
+        <BLANKLINE>
+                 [[0., 0.]]]])
+    """
 
     _drop = staticmethod(F.dropout2d)
 
 
 class Dropout3d(_DropoutNd):
-    """Zeroes whole channels of (N, C, D, H, W) at random while training."""
+    """Zeroes whole channels of (N, C, D, H, W) at random while training.
+
+    Arguments:
+        p: the probability of dropping a channel.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.Dropout3d(p=1.0)(rl.ones(1, 1, 1, 1, 2))
+        tensor([[[[[0., 0.]]]]])
+    """
 
     _drop = staticmethod(F.dropout3d)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance of what SELU gives."""
+    """Dropout that keeps mean and variance of what SELU gives.
+
+    Arguments:
+        p: the probability of dropping an element.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.AlphaDropout(p=0.2).eval()(rl.ones(3))
+        tensor([1., 1., 1.])
+    """
 
     _drop = staticmethod(F.alpha_dropout)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    Arguments:
+        p: the probability of dropping a channel.
+        inplace: write the result into the input.
+
+    Example:
+        >>> nn.FeatureAlphaDropout(p=0.2).eval()(rl.ones(1, 2, 2)).shape
+        rushlight.Size([1, 2, 2])
+    """
 
     _drop = staticmethod(F.feature_alpha_dropout)

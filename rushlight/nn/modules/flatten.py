@@ -11,7 +11,16 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Joins the dims from start_dim to end_dim."""
+    """Joins the dims from start_dim to end_dim.
+
+    Arguments:
+        start_dim: the first dim that is joined; 1 keeps the batch.
+        end_dim: the last.
+
+    Example:
+        >>> nn.Flatten()(rl.zeros(5, 2, 3)).shape, nn.Flatten(start_dim=0)(rl.zeros(5, 2, 3)).shape
+        (rushlight.Size([5, 6]), rushlight.Size([30]))
+    """
 
     __constants__: tuple[str, ...] = ("start_dim", "end_dim")
 
@@ -28,7 +37,16 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits one dim into several."""
+    """Splits one dim into several.
+
+    Arguments:
+        dim: the dim that is cut.
+        unflattened_size: sizes whose product is its size; one may be -1.
+
+    Example:
+        >>> nn.Unflatten(1, (2, -1))(rl.zeros(5, 6)).shape
+        rushlight.Size([5, 2, 3])
+    """
 
     __constants__: tuple[str, ...] = ("dim", "unflattened_size")
 

@@ -66,7 +66,20 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalises each channel of (N, C, L) or (C, L)."""
+    """Normalises each channel of each sample of (N, C, L) by itself.
+
+    Arguments:
+        num_features: C.
+        eps: added to the variance.
+        momentum: how much of the moments goes into the running ones.
+        affine: learn a factor and a summand per channel.
+        track_running_stats: keep running moments, and use them in eval mode.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.InstanceNorm1d(1, eps=0.0)(rl.tensor([[[1.0, 3.0]]]))
+        tensor([[[-1.,  1.]]])
+    """
 
     def _get_no_batch_dim(self):
         return 2
@@ -76,7 +89,20 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalises each channel of (N, C, H, W) or (C, H, W)."""
+    """Normalises each channel of each picture of (N, C, H, W) by itself.
+
+    Arguments:
+        num_features: C.
+        eps: added to the variance.
+        momentum: how much of the moments goes into the running ones.
+        affine: learn a factor and a summand per channel.
+        track_running_stats: keep running moments, and use them in eval mode.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.InstanceNorm2d(3, affine=True)(rl.zeros(2, 3, 4, 4)).shape
+        rushlight.Size([2, 3, 4, 4])
+    """
 
     def _get_no_batch_dim(self):
         return 3
@@ -86,7 +112,20 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalises each channel of (N, C, D, H, W) or (C, D, H, W)."""
+    """Normalises each channel of each volume of (N, C, D, H, W) by itself.
+
+    Arguments:
+        num_features: C.
+        eps: added to the variance.
+        momentum: how much of the moments goes into the running ones.
+        affine: learn a factor and a summand per channel.
+        track_running_stats: keep running moments, and use them in eval mode.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.InstanceNorm3d(2, affine=True)(rl.zeros(1, 2, 2, 2, 2)).shape
+        rushlight.Size([1, 2, 2, 2, 2])
+    """
 
     def _get_no_batch_dim(self):
         return 4

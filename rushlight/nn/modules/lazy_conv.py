@@ -89,37 +89,112 @@ class _LazyConvTranspose(_LazyConv):
 
 
 class LazyConv1d(_LazyConv, conv.Conv1d):
-    """Conv1d that takes in_channels from its first input."""
+    """Conv1d that takes in_channels from its first input.
+
+    Arguments:
+        out_channels: how many kernels.
+        kernel_size: size of a kernel.
+        stride, padding, dilation, groups, bias, padding_mode: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyConv1d(4, 3, padding=1)
+        >>> layer(rl.zeros(1, 3, 8)).shape, layer.in_channels
+        (rushlight.Size([1, 4, 8]), 3)
+    """
 
     cls_to_become = conv.Conv1d
 
 
 class LazyConv2d(_LazyConv, conv.Conv2d):
-    """Conv2d that takes in_channels from its first input."""
+    """Conv2d that takes in_channels from its first input.
+
+    Arguments:
+        out_channels: how many kernels.
+        kernel_size: size of a kernel.
+        stride, padding, dilation, groups, bias, padding_mode: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyConv2d(4, 3, padding=1)
+        >>> layer(rl.zeros(1, 3, 8, 8)).shape, layer.in_channels
+        (rushlight.Size([1, 4, 8, 8]), 3)
+    """
 
     cls_to_become = conv.Conv2d
 
 
 class LazyConv3d(_LazyConv, conv.Conv3d):
-    """Conv3d that takes in_channels from its first input."""
+    """Conv3d that takes in_channels from its first input.
+
+    Arguments:
+        out_channels: how many kernels.
+        kernel_size: size of a kernel.
+        stride, padding, dilation, groups, bias, padding_mode: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyConv3d(4, 3, padding=1)
+        >>> layer(rl.zeros(1, 3, 8, 8, 8)).shape, layer.in_channels
+        (rushlight.Size([1, 4, 8, 8, 8]), 3)
+    """
 
     cls_to_become = conv.Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, conv.ConvTranspose1d):
-    """ConvTranspose1d that takes in_channels from its first input."""
+    """ConvTranspose1d that takes in_channels from its first input.
+
+    Arguments:
+        out_channels: how many kernels.
+        kernel_size: size of a kernel.
+        stride, padding, output_padding, dilation, groups, bias, padding_mode: as for the layer
+            that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyConvTranspose1d(4, 2, stride=2)
+        >>> layer(rl.zeros(1, 3, 8)).shape, layer.in_channels
+        (rushlight.Size([1, 4, 16]), 3)
+    """
 
     cls_to_become = conv.ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, conv.ConvTranspose2d):
-    """ConvTranspose2d that takes in_channels from its first input."""
+    """ConvTranspose2d that takes in_channels from its first input.
+
+    Arguments:
+        out_channels: how many kernels.
+        kernel_size: size of a kernel.
+        stride, padding, output_padding, dilation, groups, bias, padding_mode: as for the layer
+            that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyConvTranspose2d(4, 2, stride=2)
+        >>> layer(rl.zeros(1, 3, 8, 8)).shape, layer.in_channels
+        (rushlight.Size([1, 4, 16, 16]), 3)
+    """
 
     cls_to_become = conv.ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, conv.ConvTranspose3d):
-    """ConvTranspose3d that takes in_channels from its first input."""
+    """ConvTranspose3d that takes in_channels from its first input.
+
+    Arguments:
+        out_channels: how many kernels.
+        kernel_size: size of a kernel.
+        stride, padding, output_padding, dilation, groups, bias, padding_mode: as for the layer
+            that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyConvTranspose3d(4, 2, stride=2)
+        >>> layer(rl.zeros(1, 3, 8, 8, 8)).shape, layer.in_channels
+        (rushlight.Size([1, 4, 16, 16, 16]), 3)
+    """
 
     cls_to_become = conv.ConvTranspose3d
 

@@ -20,7 +20,18 @@ __all__ = [
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """Linear that takes in_features from its first input."""
+    """Linear that takes in_features from its first input.
+
+    Arguments:
+        out_features: size of the last dim of the output.
+        bias: whether to add one.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyLinear(2, bias=False)
+        >>> layer(rl.zeros(5, 3)).shape, layer.in_features
+        (rushlight.Size([5, 2]), 3)
+    """
 
     cls_to_become = Linear
 
@@ -85,37 +96,103 @@ class _LazyNormBase(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
-    """BatchNorm1d that takes num_features from its first input."""
+    """BatchNorm1d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to the variance.
+        momentum, affine, track_running_stats, bias: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyBatchNorm1d(affine=True)
+        >>> layer(rl.zeros(2, 3, 8)).shape, layer.num_features
+        (rushlight.Size([2, 3, 8]), 3)
+    """
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
-    """BatchNorm2d that takes num_features from its first input."""
+    """BatchNorm2d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to the variance.
+        momentum, affine, track_running_stats, bias: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyBatchNorm2d(affine=True)
+        >>> layer(rl.zeros(2, 3, 8, 8)).shape, layer.num_features
+        (rushlight.Size([2, 3, 8, 8]), 3)
+    """
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
-    """BatchNorm3d that takes num_features from its first input."""
+    """BatchNorm3d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to the variance.
+        momentum, affine, track_running_stats, bias: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyBatchNorm3d(affine=True)
+        >>> layer(rl.zeros(2, 3, 8, 8, 8)).shape, layer.num_features
+        (rushlight.Size([2, 3, 8, 8, 8]), 3)
+    """
 
     cls_to_become = BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
-    """InstanceNorm1d that takes num_features from its first input."""
+    """InstanceNorm1d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to the variance.
+        momentum, affine, track_running_stats, bias: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyInstanceNorm1d(affine=True)
+        >>> layer(rl.zeros(2, 3, 8)).shape, layer.num_features
+        (rushlight.Size([2, 3, 8]), 3)
+    """
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
-    """InstanceNorm2d that takes num_features from its first input."""
+    """InstanceNorm2d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to the variance.
+        momentum, affine, track_running_stats, bias: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyInstanceNorm2d(affine=True)
+        >>> layer(rl.zeros(2, 3, 8, 8)).shape, layer.num_features
+        (rushlight.Size([2, 3, 8, 8]), 3)
+    """
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
-    """InstanceNorm3d that takes num_features from its first input."""
+    """InstanceNorm3d that takes num_features from its first input.
+
+    Arguments:
+        eps: added to the variance.
+        momentum, affine, track_running_stats, bias: as for the layer that is not lazy.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.LazyInstanceNorm3d(affine=True)
+        >>> layer(rl.zeros(2, 3, 8, 8, 8)).shape, layer.num_features
+        (rushlight.Size([2, 3, 8, 8, 8]), 3)
+    """
 
     cls_to_become = InstanceNorm3d
 

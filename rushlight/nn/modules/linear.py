@@ -18,7 +18,18 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Returns its input; takes any arguments and ignores them."""
+    """Returns its input; takes any arguments and ignores them.
+
+    Any arguments are accepted: it takes the place of a layer that is to do nothing, such as the
+    head of a pretrained network.
+
+    Arguments:
+        args, kwargs: ignored.
+
+    Example:
+        >>> nn.Identity(54, unused=True)(rl.tensor([1, 2]))
+        tensor([1, 2])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -28,7 +39,25 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """y = x A^T + b over the last dim."""
+    """A layer of weighted sums: input @ weight.T + bias over the last dim.
+
+    Weights and bias begin uniform within 1 / sqrt(in_features).
+
+    Arguments:
+        in_features: size of the last dim of the input.
+        out_features: size of the last dim of the output.
+        bias: whether to add one.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: (..., in_features) to (..., out_features).
+
+    Example:
+        >>> layer = nn.Linear(3, 2, bias=False)
+        >>> layer
+        Linear(in_features=3, out_features=2, bias=False)
+        >>> layer(rl.ones(5, 3)).shape
+        rushlight.Size([5, 2])
+    """
 
     __constants__: tuple[str, ...] = ("in_features", "out_features")
 
@@ -67,7 +96,20 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """y = x1 A x2 + b over the last dims."""
+    """y = x1 A x2 + b over the last dims.
+
+    Arguments:
+        in1_features, in2_features: sizes of the last dims of the two inputs.
+        out_features: size of the last dim of the output.
+        bias: whether to add one.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: (..., in1_features) and (..., in2_features) to (..., out_features).
+
+    Example:
+        >>> nn.Bilinear(2, 3, 4, bias=False)(rl.ones(5, 2), rl.ones(5, 3)).shape
+        rushlight.Size([5, 4])
+    """
 
     __constants__: tuple[str, ...] = ("in1_features", "in2_features", "out_features")
 

@@ -44,21 +44,49 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|input - target|."""
+    """The mean of |input - target|: nn.functional.l1_loss as a module.
+
+    Arguments:
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.L1Loss(reduction="sum")(rl.tensor([1.0, 5.0]), rl.tensor([1.0, 2.0]))
+        tensor(3.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """(input - target)^2."""
+    """The mean of (input - target)^2: nn.functional.mse_loss as a module.
+
+    Arguments:
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.MSELoss(reduction="sum")(rl.tensor([1.0, 5.0]), rl.tensor([1.0, 2.0]))
+        tensor(9.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """Squares below beta, absolute values above."""
+    """Squares of differences below beta, absolute values above: nn.functional.smooth_l1_loss.
+
+    Arguments:
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        beta: where the two parts meet.
+
+    Example:
+        >>> nn.SmoothL1Loss(beta=2.0)(rl.tensor([0.5]), rl.tensor([0.0]))
+        tensor(0.0625)
+    """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean", beta: float = 1.0) -> None:  # fmt: skip
@@ -70,7 +98,16 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squares below delta, delta times absolute values above."""
+    """Squares below delta, delta times absolute values above.
+
+    Arguments:
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        delta: where squares turn into absolute values.
+
+    Example:
+        >>> nn.HuberLoss(delta=2.0)(rl.tensor([5.0]), rl.tensor([0.0]))
+        tensor(8.)
+    """
 
     __constants__: tuple[str, ...] = ("reduction", "delta")
 
@@ -83,7 +120,20 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the target class."""
+    """Minus the log-probability of the target class.
+
+    Arguments:
+        weight: a factor per class.
+        size_average, reduce: old spellings of reduction.
+        ignore_index: targets of this class do not count.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Shape: input (N, C) of log-probabilities, target (N) of classes.
+
+    Example:
+        >>> nn.NLLLoss(reduction="sum")(rl.tensor([[0.25, 0.75]]).log(), rl.tensor([1]))
+        tensor(0.2877)
+    """
 
     __constants__: tuple[str, ...] = ("ignore_index", "reduction")
 
@@ -114,7 +164,26 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """NLLLoss of the log-softmax of raw scores."""
+    """The cross entropy between scores and the right classes, the loss of classifiers.
+
+    Pass scores as they come out of the last layer: softmax is part of the loss.
+
+    Arguments:
+        weight: a factor per class, for classes of different frequency.
+        size_average, reduce: old spellings of reduction.
+        ignore_index: targets of this class do not count.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        label_smoothing: how much of the probability is spread over all classes, from 0 to 1.
+
+    Shape: input (N, C) or (N, C, d1, ...), target (N) or (N, d1, ...) of classes, or
+        probabilities like the input.
+
+    Example:
+        >>> loss = nn.CrossEntropyLoss(label_smoothing=0.1)
+        >>> scores = rl.tensor([[2.0, 0.0], [0.0, 0.0]])
+        >>> loss(scores, rl.tensor([0, 1]))
+        tensor(0.4600)
+    """
 
     __constants__: tuple[str, ...] = ("ignore_index", "reduction", "label_smoothing")
 
@@ -138,7 +207,25 @@ class CrossEntropyLoss(_WeightedLoss):
 
 class LinearCrossEntropyLoss(_WeightedLoss):
     """A linear map to num_classes scores and their cross entropy; the scores are never whole in
-    memory (nn.functional.linear_cross_entropy)."""
+    memory (nn.functional.linear_cross_entropy).
+
+    Arguments:
+        in_features: features of the input.
+        num_classes: how many classes.
+        out_features: more dims of the targets, of which each has classes.
+        bias: whether the map has one.
+        device, dtype: where the parameters lie, and their dtype.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        weight: a factor per class.
+        ignore_index: targets of this class do not count; None is -100.
+        label_smoothing: how much of the probability is spread over all classes.
+        options: how the work is cut, a LinearCrossEntropyOptions.
+
+    Example:
+        >>> loss = nn.LinearCrossEntropyLoss(4, 10, reduction="sum")
+        >>> loss(rl.zeros(3, 4), rl.tensor([1, 2, 3])).shape
+        rushlight.Size([])
+    """
 
     __constants__: tuple[str, ...] = (
         "num_classes",
@@ -199,7 +286,19 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """-log of Poisson's probability of the target."""
+    """-log of Poisson's probability of the target.
+
+    Arguments:
+        log_input: the input is the logarithm of the rate.
+        full: add Stirling's approximation of log(target!).
+        size_average, reduce: old spellings of reduction.
+        eps: added to the rate before the logarithm.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.PoissonNLLLoss(log_input=False)(rl.tensor([2.0]), rl.tensor([3.0]))
+        tensor(-0.0794)
+    """
 
     __constants__: tuple[str, ...] = ("log_input", "full", "eps", "reduction")
 
@@ -223,7 +322,17 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """-log of the normal density of the target."""
+    """-log of the normal density of the target.
+
+    Arguments:
+        full: add the constant log(2 pi) / 2.
+        eps: the smallest variance.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.GaussianNLLLoss(full=True)(rl.tensor([0.0]), rl.tensor([2.0]), rl.tensor([4.0]))
+        tensor(2.1121)
+    """
 
     __constants__: tuple[str, ...] = ("full", "eps", "reduction")
 
@@ -239,7 +348,18 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence of log-probabilities."""
+    """The Kullback-Leibler divergence of the target from the input's log-probabilities.
+
+    Arguments:
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'batchmean' (the divergence itself), 'sum' or 'none'.
+        log_target: the target holds log-probabilities, too.
+
+    Example:
+        >>> p, q = rl.tensor([[0.5, 0.5]]), rl.tensor([[0.9, 0.1]])
+        >>> nn.KLDivLoss(reduction="batchmean")(q.log(), p)
+        tensor(0.5108)
+    """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean", log_target: bool = False) -> None:  # fmt: skip
@@ -251,14 +371,36 @@ class KLDivLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy of probabilities."""
+    """The binary cross entropy of probabilities; BCEWithLogitsLoss takes scores and is more
+    exact.
+
+    Arguments:
+        weight: a factor per element.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.BCELoss(reduction="none")(rl.tensor([0.5, 0.9]), rl.tensor([1.0, 1.0]))
+        tensor([0.6931, 0.1054])
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of raw scores."""
+    """The binary cross entropy of scores: sigmoid and BCELoss in one, without overflow.
+
+    Arguments:
+        weight: a factor per element.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+        pos_weight: a factor for the positive part, per class.
+
+    Example:
+        >>> nn.BCEWithLogitsLoss(pos_weight=rl.tensor([3.0]))(rl.tensor([0.0]), rl.tensor([1.0]))
+        tensor(2.0794)
+    """
 
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None,
                  reduce: bool | None = None, reduction: str = "mean",
@@ -274,7 +416,17 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """x where the target is 1, max(0, margin - x) where it is -1."""
+    """x where the target is 1, max(0, margin - x) where it is -1.
+
+    Arguments:
+        margin: how far apart pairs with target -1 should be.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.HingeEmbeddingLoss(margin=2.0)(rl.tensor([0.5, 0.5]), rl.tensor([1.0, -1.0]))
+        tensor(1.)
+    """
 
     __constants__: tuple[str, ...] = ("margin", "reduction")
 
@@ -288,21 +440,49 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Every target class above every other by 1."""
+    """Every target class above every other by 1.
+
+    Arguments:
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.MultiLabelMarginLoss(reduction="sum")(rl.tensor([[0.1, 0.9]]), rl.tensor([[1, -1]]))
+        tensor(0.1000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * x))."""
+    """log(1 + exp(-target * x)).
+
+    Arguments:
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.SoftMarginLoss(reduction="sum")(rl.tensor([0.0, 2.0]), rl.tensor([1.0, 1.0]))
+        tensor(0.8201)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean binary cross entropy over classes, from raw scores."""
+    """The mean binary cross entropy over classes, from raw scores.
+
+    Arguments:
+        weight: a factor per class.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.MultiLabelSoftMarginLoss(reduction="sum")(rl.zeros(1, 2), rl.tensor([[1.0, 0.0]]))
+        tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(
@@ -322,7 +502,18 @@ class _PairLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_PairLoss):
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+
+    Arguments:
+        margin: how similar vectors with target -1 may be.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> a, b = rl.tensor([[1.0, 0.0]]), rl.tensor([[0.0, 1.0]])
+        >>> nn.CosineEmbeddingLoss(margin=0.5)(a, b, rl.tensor([1.0]))
+        tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(
@@ -331,7 +522,17 @@ class CosineEmbeddingLoss(_PairLoss):
 
 
 class MarginRankingLoss(_PairLoss):
-    """max(0, -target * (input1 - input2) + margin)."""
+    """max(0, -target * (input1 - input2) + margin).
+
+    Arguments:
+        margin: by how much the better one should win.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.MarginRankingLoss(margin=0.5)(rl.tensor([1.0]), rl.tensor([3.0]), rl.tensor([1.0]))
+        tensor(2.5000)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(
@@ -340,7 +541,19 @@ class MarginRankingLoss(_PairLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The target class above every other by a margin."""
+    """The target class above every other by a margin.
+
+    Arguments:
+        p: 1 or 2.
+        margin: by how much the right class should win.
+        weight: a factor per class.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.MultiMarginLoss(p=2)(rl.tensor([[0.1, 0.9]]), rl.tensor([0]))
+        tensor(1.6200)
+    """
 
     __constants__: tuple[str, ...] = ("p", "margin", "reduction")
 
@@ -369,7 +582,20 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """The positive nearer to the anchor than the negative, by a margin."""
+    """The positive nearer to the anchor than the negative, by a margin.
+
+    Arguments:
+        margin: by how much the negative should be farther away.
+        p: which norm measures distances.
+        eps: added to differences.
+        swap: take the negative's distance to the positive where that is smaller.
+        size_average, reduce: old spellings of reduction.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> nn.TripletMarginLoss(margin=2.0)(rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.5]]))
+        tensor(1.5000)
+    """
 
     __constants__: tuple[str, ...] = ("margin", "p", "eps", "swap", "reduction")
 
@@ -398,7 +624,20 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with another distance."""
+    """TripletMarginLoss with another distance.
+
+    Arguments:
+        distance_function: of two tensors; None is pairwise_distance.
+        margin: by how much the negative should be farther away.
+        swap: take the negative's distance to the positive where that is smaller.
+        reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
+
+    Example:
+        >>> distance = nn.PairwiseDistance(p=1)
+        >>> loss = nn.TripletMarginWithDistanceLoss(distance_function=distance)
+        >>> loss(rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.5]]))
+        tensor(0.5000)
+    """
 
     __constants__: tuple[str, ...] = ("margin", "swap", "reduction")
 
@@ -429,7 +668,20 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Minus the log-probability of label sequences, over all alignments with the time steps."""
+    """Minus the log-probability of label sequences, over all alignments with the time steps.
+
+    Arguments:
+        blank: the class that stands for no label.
+        reduction: 'mean' (default, each loss divided by its number of labels), 'sum' or 'none'.
+        zero_infinity: loss 0 where no alignment is possible.
+
+    Shape: log_probs (T, N, C), targets (N, S), lengths (N) each.
+
+    Example:
+        >>> log_probs = F.log_softmax(rl.zeros(4, 1, 3), dim=2)
+        >>> nn.CTCLoss(reduction="sum")(log_probs, rl.tensor([[1, 2]]), [4], [2])
+        tensor(1.6864)
+    """
 
     __constants__: tuple[str, ...] = ("blank", "reduction")
 

@@ -73,8 +73,26 @@ _HOOK_DICTS = (
 class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
     """The base class of all layers and models.
 
-    Assign Parameters, tensors registered as buffers, and other Modules to attributes in
-    ``__init__`` (after ``super().__init__()``), and define ``forward``.
+    A subclass makes its parts in __init__ (after super().__init__()) and computes in forward.
+    Modules and Parameters that are assigned to attributes are found by parameters(), moved by
+    to(), saved by state_dict() and switched by train() and eval().
+
+    Arguments:
+        args, kwargs: none; passed on where a subclass has other bases.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def __init__(self, hidden):
+        ...         super().__init__()
+        ...         self.inner = nn.Linear(4, hidden)
+        ...         self.outer = nn.Linear(hidden, 2)
+        ...     def forward(self, x):
+        ...         return self.outer(self.inner(x).relu())
+        >>> net = Net(hidden=8)
+        >>> net(rl.zeros(3, 4)).shape
+        rushlight.Size([3, 2])
+        >>> [name for name, _ in net.named_parameters()]
+        ['inner.weight', 'inner.bias', 'outer.weight', 'outer.bias']
     """
 
     dump_patches = False

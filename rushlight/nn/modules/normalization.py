@@ -41,7 +41,23 @@ def _as_shape(normalized_shape):
 
 
 class LayerNorm(_Affine):
-    """Normalises over the last dims."""
+    """Normalises each sample over its last dims, then scales and shifts each of their elements.
+
+    The same in training and in eval mode.
+
+    Arguments:
+        normalized_shape: the sizes of those dims, or one number for the last.
+        eps: added to the variance.
+        elementwise_affine: learn a factor and a summand per element.
+        bias: whether there is a summand.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: the shape stays.
+
+    Example:
+        >>> nn.LayerNorm(3, bias=False)(rl.tensor([[1.0, 2.0, 3.0]]))
+        tensor([[-1.2247,  0.0000,  1.2247]], grad_fn=<NativeLayerNormBackward0>)
+    """
 
     __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
 
@@ -66,7 +82,21 @@ class LayerNorm(_Affine):
 
 
 class RMSNorm(Module):
-    """Divides by the root of the mean square over the last dims."""
+    """Divides each sample by the root of its mean square over the last dims, times a learned
+    factor.
+
+    Arguments:
+        normalized_shape: the sizes of those dims, or one number for the last.
+        eps: added to the mean square; None is the epsilon of the dtype.
+        elementwise_affine: learn a factor per element.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: the shape stays.
+
+    Example:
+        >>> nn.RMSNorm(2, elementwise_affine=False)(rl.tensor([[3.0, 4.0]]))
+        tensor([[0.8485, 1.1314]])
+    """
 
     __constants__: tuple[str, ...] = ("normalized_shape", "eps", "elementwise_affine")
 
@@ -98,7 +128,21 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Affine):
-    """Normalises each sample over groups of channels."""
+    """Normalises each sample over groups of channels and all that follows them.
+
+    Does not depend on the batch, so it works with batches of one.
+
+    Arguments:
+        num_groups: how many groups; it divides num_channels.
+        num_channels: C of (N, C, ...).
+        eps: added to the variance.
+        affine: learn a factor and a summand per channel.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> nn.GroupNorm(2, 6, affine=False)(rl.zeros(1, 6, 4, 4)).shape
+        rushlight.Size([1, 6, 4, 4])
+    """
 
     __constants__: tuple[str, ...] = ("num_groups", "num_channels", "eps", "affine")
 
@@ -127,7 +171,18 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(Module):
-    """Divides by what neighbouring channels hold."""
+    """Divides by what neighbouring channels hold.
+
+    Arguments:
+        size: over how many neighbouring channels.
+        alpha, beta, k: as in the formula.
+
+    Example:
+        >>> nn.LocalResponseNorm(3, alpha=1.0, beta=1.0)(rl.ones(1, 3, 1))
+        tensor([[[0.6000],
+                 [0.5000],
+                 [0.6000]]])
+    """
 
     __constants__: tuple[str, ...] = ("size", "alpha", "beta", "k")
 
@@ -150,6 +205,14 @@ class CrossMapLRN2d(Module):
 
     The window is PyTorch's: channels behind it are taken off the sum, except for the very first,
     which stays in all sums.
+
+    Arguments:
+        size: over how many neighbouring channels.
+        alpha, beta, k: as in the formula.
+
+    Example:
+        >>> nn.CrossMapLRN2d(3, alpha=1.0)(rl.ones(1, 3, 1, 1)).shape
+        rushlight.Size([1, 3, 1, 1])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

@@ -40,7 +40,15 @@ def _print(container, pairs):
 
 
 class ParameterList(Module):
-    """A list; tensors in it become parameters."""
+    """A list; tensors in it become parameters.
+
+    Arguments:
+        values: an iterable of tensors; those that are not parameters become some.
+
+    Example:
+        >>> nn.ParameterList([rl.zeros(2), rl.ones(3)])[1].requires_grad
+        True
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -110,7 +118,17 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict; tensors in it become parameters."""
+    """A dict; tensors in it become parameters.
+
+    Arguments:
+        parameters: a mapping of names to tensors.
+
+    Example:
+        >>> params = nn.ParameterDict({"left": rl.zeros(2)})
+        >>> params["right"] = nn.Parameter(rl.ones(2))
+        >>> list(params)
+        ['left', 'right']
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

@@ -48,19 +48,66 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window of (N, C, L)."""
+    """The largest element of each window of (N, C, L).
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: elements of -inf on both sides.
+        dilation: distance between the elements of a window.
+        return_indices: return where the elements were as well.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Shape: (N, C, L) to (N, C, (L + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1).
+
+    Example:
+        >>> nn.MaxPool1d(2, stride=1)(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]))
+        tensor([[[5., 5., 4.]]])
+    """
 
     _pool = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPool):
-    """The largest element of each window of (N, C, H, W)."""
+    """The largest element of each window of (N, C, H, W).
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: elements of -inf on both sides.
+        dilation: distance between the elements of a window.
+        return_indices: return where the elements were as well.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Shape: (N, C, H, W) to (N, C, H_out, W_out) with H_out = (H + 2 padding - dilation
+        (kernel_size - 1) - 1) // stride + 1.
+
+    Example:
+        >>> nn.MaxPool2d(2)(rl.arange(16.0).reshape(1, 1, 4, 4))
+        tensor([[[[ 5.,  7.],
+                  [13., 15.]]]])
+        >>> nn.MaxPool2d(3, stride=2, padding=1)(rl.zeros(1, 3, 32, 32)).shape
+        rushlight.Size([1, 3, 16, 16])
+    """
 
     _pool = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of each window of (N, C, D, H, W)."""
+    """The largest element of each window of (N, C, D, H, W).
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: elements of -inf on both sides.
+        dilation: distance between the elements of a window.
+        return_indices: return where the elements were as well.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Example:
+        >>> nn.MaxPool3d(2, stride=1)(rl.zeros(1, 1, 4, 4, 4)).shape
+        rushlight.Size([1, 1, 3, 3, 3])
+    """
 
     _pool = staticmethod(F.max_pool3d)
 
@@ -89,25 +136,71 @@ class _MaxUnpool(_Windows):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """The inverse of MaxPool1d, zeros where nothing is known."""
+    """The inverse of MaxPool1d, zeros where nothing is known.
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: how many elements are added on both sides.
+
+    Example:
+        >>> pooled, where = nn.MaxPool1d(2, return_indices=True)(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]))
+        >>> nn.MaxUnpool1d(2, stride=2)(pooled, where)
+        tensor([[[0., 5., 0., 4.]]])
+    """
 
     _dims, _unpool = 1, staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """The inverse of MaxPool2d, zeros where nothing is known."""
+    """The inverse of MaxPool2d, zeros where nothing is known.
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: how many elements are added on both sides.
+
+    Example:
+        >>> pooled, where = nn.MaxPool2d(2, return_indices=True)(rl.arange(4.0).reshape(1, 1, 2, 2))
+        >>> nn.MaxUnpool2d(2, stride=2)(pooled, where)
+        tensor([[[[0., 0.],
+                  [0., 3.]]]])
+    """
 
     _dims, _unpool = 2, staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """The inverse of MaxPool3d, zeros where nothing is known."""
+    """The inverse of MaxPool3d, zeros where nothing is known.
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: how many elements are added on both sides.
+
+    Example:
+        >>> pooled, where = nn.MaxPool3d(2, return_indices=True)(rl.rand(1, 1, 2, 2, 2))
+        >>> nn.MaxUnpool3d(2, stride=2)(pooled, where).shape
+        rushlight.Size([1, 1, 2, 2, 2])
+    """
 
     _dims, _unpool = 3, staticmethod(F.max_unpool3d)
 
 
 class AvgPool1d(_Windows):
-    """The average of each window of (N, C, L)."""
+    """The average of each window of (N, C, L).
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: zeros on both sides.
+        ceil_mode: keep a last window that hangs over the border.
+        count_include_pad: let the zeros of the padding count.
+
+    Example:
+        >>> nn.AvgPool1d(2, stride=1)(rl.tensor([[[1.0, 5.0, 2.0]]]))
+        tensor([[[3.0000, 3.5000]]])
+    """
 
     __constants__ = "kernel_size stride padding ceil_mode count_include_pad".split()
 
@@ -148,13 +241,40 @@ divisor_override""".split()
 
 
 class AvgPool2d(_AvgPool):
-    """The average of each window of (N, C, H, W)."""
+    """The average of each window of (N, C, H, W).
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: zeros on both sides.
+        ceil_mode: keep a last window that hangs over the border.
+        count_include_pad: let the zeros of the padding count.
+        divisor_override: divide by this instead of the number of elements.
+
+    Example:
+        >>> nn.AvgPool2d(2, divisor_override=1)(rl.ones(1, 1, 4, 4))
+        tensor([[[[4., 4.],
+                  [4., 4.]]]])
+    """
 
     _pool = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPool):
-    """The average of each window of (N, C, D, H, W)."""
+    """The average of each window of (N, C, D, H, W).
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        padding: zeros on both sides.
+        ceil_mode: keep a last window that hangs over the border.
+        count_include_pad: let the zeros of the padding count.
+        divisor_override: divide by this instead of the number of elements.
+
+    Example:
+        >>> nn.AvgPool3d(2, stride=1)(rl.arange(8.0).reshape(1, 1, 2, 2, 2))
+        tensor([[[[[3.5000]]]]])
+    """
 
     _pool = staticmethod(F.avg_pool3d)
 
@@ -184,19 +304,52 @@ class _LPPool(Module):
 
 
 class LPPool1d(_LPPool):
-    """(sum of x^p)^(1/p) of each window of (N, C, L)."""
+    """(sum of x^p)^(1/p) of each window of (N, C, L).
+
+    Arguments:
+        norm_type: p.
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Example:
+        >>> nn.LPPool1d(2, 2, stride=1)(rl.tensor([[[3.0, 4.0]]]))
+        tensor([[[5.]]])
+    """
 
     _pool = staticmethod(F.lp_pool1d)
 
 
 class LPPool2d(_LPPool):
-    """(sum of x^p)^(1/p) of each window of (N, C, H, W)."""
+    """(sum of x^p)^(1/p) of each window of (N, C, H, W).
+
+    Arguments:
+        norm_type: p.
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Example:
+        >>> nn.LPPool2d(2, (1, 2), stride=1)(rl.tensor([[[[3.0, 4.0]]]]))
+        tensor([[[[5.]]]])
+    """
 
     _pool = staticmethod(F.lp_pool2d)
 
 
 class LPPool3d(_LPPool):
-    """(sum of x^p)^(1/p) of each window of (N, C, D, H, W)."""
+    """(sum of x^p)^(1/p) of each window of (N, C, D, H, W).
+
+    Arguments:
+        norm_type: p.
+        kernel_size: length of the window, one number for all dims or one per dim.
+        stride: distance between windows; None is kernel_size.
+        ceil_mode: keep a last window that hangs over the border.
+
+    Example:
+        >>> nn.LPPool3d(1, 2, stride=1)(rl.ones(1, 1, 2, 2, 2))
+        tensor([[[[[8.]]]]])
+    """
 
     _pool = staticmethod(F.lp_pool3d)
 
@@ -216,19 +369,47 @@ class _AdaptiveAvgPool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Averages of output_size windows of (N, C, L)."""
+    """Averages of output_size windows of (N, C, L).
+
+    Arguments:
+        output_size: how many windows.
+
+    Example:
+        >>> nn.AdaptiveAvgPool1d(2)(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]))
+        tensor([[[3., 3.]]])
+    """
 
     _pool = staticmethod(F.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Averages of output_size windows of (N, C, H, W)."""
+    """Averages of output_size windows of (N, C, H, W).
+
+    With output_size=1 it is the mean of each channel, whatever the size of the picture.
+
+    Arguments:
+        output_size: (H, W) of the result, or one number for both; None keeps a size.
+
+    Example:
+        >>> nn.AdaptiveAvgPool2d(1)(rl.zeros(2, 8, 7, 5)).shape
+        rushlight.Size([2, 8, 1, 1])
+        >>> nn.AdaptiveAvgPool2d((2, None))(rl.zeros(2, 8, 7, 5)).shape
+        rushlight.Size([2, 8, 2, 5])
+    """
 
     _pool = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Averages of output_size windows of (N, C, D, H, W)."""
+    """Averages of output_size windows of (N, C, D, H, W).
+
+    Arguments:
+        output_size: (D, H, W) of the result, or one number for all; None keeps a size.
+
+    Example:
+        >>> nn.AdaptiveAvgPool3d(1)(rl.arange(8.0).reshape(1, 1, 2, 2, 2))
+        tensor([[[[[3.5000]]]]])
+    """
 
     _pool = staticmethod(F.adaptive_avg_pool3d)
 
@@ -251,19 +432,48 @@ class _AdaptiveMaxPool(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The largest elements of output_size windows of (N, C, L)."""
+    """The largest elements of output_size windows of (N, C, L).
+
+    Arguments:
+        output_size: how many windows.
+        return_indices: return where the elements were as well.
+
+    Example:
+        >>> nn.AdaptiveMaxPool1d(2, return_indices=True)(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]))
+        rushlight.return_types.adaptive_max_pool1d(
+        values=tensor([[[5., 4.]]]),
+        indices=tensor([[[1, 3]]]))
+    """
 
     _pool = staticmethod(F.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The largest elements of output_size windows of (N, C, H, W)."""
+    """The largest elements of output_size windows of (N, C, H, W).
+
+    Arguments:
+        output_size: (H, W) of the result, or one number for both; None keeps a size.
+        return_indices: return where the elements were as well.
+
+    Example:
+        >>> nn.AdaptiveMaxPool2d((1, 2))(rl.arange(16.0).reshape(1, 1, 4, 4))
+        tensor([[[[13., 15.]]]])
+    """
 
     _pool = staticmethod(F.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The largest elements of output_size windows of (N, C, D, H, W)."""
+    """The largest elements of output_size windows of (N, C, D, H, W).
+
+    Arguments:
+        output_size: (D, H, W) of the result, or one number for all; None keeps a size.
+        return_indices: return where the elements were as well.
+
+    Example:
+        >>> nn.AdaptiveMaxPool3d(1)(rl.arange(8.0).reshape(1, 1, 2, 2, 2))
+        tensor([[[[[7.]]]]])
+    """
 
     _pool = staticmethod(F.adaptive_max_pool3d)
 
@@ -302,14 +512,36 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest elements of windows of (N, C, H, W) at distances that vary at random."""
+    """The largest elements of windows of (N, C, H, W) at distances that vary at random.
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        output_size: (H, W) of the result; this or output_ratio is given.
+        output_ratio: the size of the result as a part of that of the input.
+        return_indices: return where the elements were as well.
+
+    Example:
+        >>> nn.FractionalMaxPool2d(2, output_ratio=0.7)(rl.zeros(1, 1, 10, 10)).shape
+        rushlight.Size([1, 1, 7, 7])
+    """
 
     _dims = 2
     _pool = staticmethod(F.fractional_max_pool2d)
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest elements of windows of (N, C, D, H, W) at distances that vary at random."""
+    """The largest elements of windows of (N, C, D, H, W) at distances that vary at random.
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        output_size: (D, H, W) of the result; this or output_ratio is given.
+        output_ratio: the size of the result as a part of that of the input.
+        return_indices: return where the elements were as well.
+
+    Example:
+        >>> nn.FractionalMaxPool3d(2, output_size=3)(rl.zeros(1, 1, 6, 6, 6)).shape
+        rushlight.Size([1, 1, 3, 3, 3])
+    """
 
     _dims = 3
     _pool = staticmethod(F.fractional_max_pool3d)

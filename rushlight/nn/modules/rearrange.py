@@ -11,7 +11,15 @@ __all__ = ["ChannelShuffle", "PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """(..., C r^2, H, W) as (..., C, H r, W r)."""
+    """(..., C r^2, H, W) as (..., C, H r, W r).
+
+    Arguments:
+        upscale_factor: r.
+
+    Example:
+        >>> nn.PixelShuffle(2)(rl.zeros(1, 8, 3, 3)).shape
+        rushlight.Size([1, 2, 6, 6])
+    """
 
     __constants__: tuple[str, ...] = ("upscale_factor",)
 
@@ -27,7 +35,15 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(..., C, H r, W r) as (..., C r^2, H, W)."""
+    """(..., C, H r, W r) as (..., C r^2, H, W).
+
+    Arguments:
+        downscale_factor: r.
+
+    Example:
+        >>> nn.PixelUnshuffle(2)(rl.zeros(1, 2, 6, 6)).shape
+        rushlight.Size([1, 8, 3, 3])
+    """
 
     __constants__: tuple[str, ...] = ("downscale_factor",)
 
@@ -43,7 +59,15 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Takes one channel of each group in turn."""
+    """Takes one channel of each group in turn.
+
+    Arguments:
+        groups: how many; it divides the channels.
+
+    Example:
+        >>> nn.ChannelShuffle(2)(rl.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+        tensor([0., 2., 1., 3.])
+    """
 
     __constants__: tuple[str, ...] = ("groups",)
 

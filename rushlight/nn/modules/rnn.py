@@ -40,6 +40,14 @@ def _check_size(label, value):
         raise ValueError(f"{label} must be greater than zero, got {value}")
 
 
+def _no_others(name, other):
+    """RNN and GRU answer to an LSTM's argument with a ValueError, as PyTorch's do."""
+    if "proj_size" in other:
+        raise ValueError(f"proj_size is for LSTM only, not for {name}")
+    if other:
+        raise TypeError(f"{name}: unexpected keyword argument {next(iter(other))!r}")
+
+
 class RNNBase(Module):
     """What recurrent layers share: parameters by layer and direction, checks, states."""
 
@@ -269,22 +277,39 @@ proj_size""".split()
 
 
 class RNN(RNNBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) at every step, or relu in place of tanh.
+    """Layers of simple recurrent units over sequences.
 
-    Returns the outputs of the last layer at all steps, and the last h of every layer.
+    Arguments:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: how many layers stand on one another.
+        nonlinearity: 'tanh' or 'relu'.
+        bias: whether units have one.
+        batch_first: (N, L, features) instead of (L, N, features); states are not affected.
+        dropout: probability of dropping an element between two layers.
+        bidirectional: a second direction runs from the end to the start.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: input (L, N, input_size) and state (layers * directions, N, hidden_size) to (L, N,
+        directions * hidden_size) and the last state.
+
+    Example:
+        >>> net = nn.RNN(3, 4, nonlinearity="relu")
+        >>> output, h = net(rl.zeros(5, 2, 3))
+        >>> output.shape, h.shape
+        (rushlight.Size([5, 2, 4]), rushlight.Size([1, 2, 4]))
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size is for LSTM only, not for RNN")
-        if len(args) > 3:
-            nonlinearity, args = args[3], (*args[:3], *args[4:])
-        else:
-            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1,
+                 nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, device: Device = None,
+                 dtype: _dtype | None = None, **other: Any) -> None:  # fmt: skip
+        _no_others("RNN", other)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
         self.nonlinearity = nonlinearity
-        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias,
+                         batch_first, dropout, bidirectional, 0, device, dtype)  # fmt: skip
 
     @overload
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
@@ -300,16 +325,34 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units: r = sigmoid(...), z = sigmoid(...), n = tanh(W_in x + b_in +
-    r * (W_hn h + b_hn)), h' = (1 - z) * n + z * h.
+    """Layers of gated recurrent units over sequences.
 
-    Returns the outputs of the last layer at all steps, and the last h of every layer.
+    Arguments:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: how many layers stand on one another.
+        bias: whether units have one.
+        batch_first: (N, L, features) instead of (L, N, features); states are not affected.
+        dropout: probability of dropping an element between two layers.
+        bidirectional: a second direction runs from the end to the start.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: input (L, N, input_size) and state (layers * directions, N, hidden_size) to (L, N,
+        directions * hidden_size) and the last state.
+
+    Example:
+        >>> net = nn.GRU(3, 4, bidirectional=True)
+        >>> output, h = net(rl.zeros(5, 2, 3))
+        >>> output.shape, h.shape
+        (rushlight.Size([5, 2, 8]), rushlight.Size([2, 2, 4]))
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size is for LSTM only, not for GRU")
-        super().__init__("GRU", *args, **kwargs)
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 device: Device = None, dtype: _dtype | None = None, **other: Any) -> None:  # fmt: skip
+        _no_others("GRU", other)
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, 0, device, dtype)  # fmt: skip
 
     @overload
     def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
@@ -324,14 +367,36 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory: c' = f * c + i * g, h' = o * tanh(c'), gates i, f, g, o.
+    """Layers of long short-term memory over sequences.
 
-    proj_size: h' is projected to this size. Returns the outputs of the last layer at all steps,
-    and (h, c), the last states of every layer.
+    The input may be a PackedSequence (nn.utils.rnn.pack_padded_sequence), and may lack the batch.
+
+    Arguments:
+        input_size: features of the input.
+        hidden_size: features of the states.
+        num_layers: how many layers stand on one another.
+        bias: whether units have one.
+        batch_first: (N, L, features) instead of (L, N, features); states are not affected.
+        dropout: probability of dropping an element between two layers.
+        bidirectional: a second direction runs from the end to the start.
+        proj_size: project the state h to so many features; 0 does not.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: input (L, N, input_size) and states (h, c), each (layers * directions, N, hidden_size),
+        to (L, N, directions * hidden_size) and the last states.
+
+    Example:
+        >>> net = nn.LSTM(3, 4, num_layers=2, batch_first=True)
+        >>> output, (h, c) = net(rl.zeros(2, 5, 3))
+        >>> output.shape, h.shape, c.shape
+        (rushlight.Size([2, 5, 4]), rushlight.Size([2, 2, 4]), rushlight.Size([2, 2, 4]))
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 proj_size: int = 0, device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, proj_size, device, dtype)  # fmt: skip
 
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
@@ -464,7 +529,21 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
+    """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu.
+
+    Arguments:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: whether the unit has one.
+        nonlinearity: 'tanh' or 'relu'.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: input (N, input_size) and state (N, hidden_size) to (N, hidden_size).
+
+    Example:
+        >>> nn.RNNCell(3, 4, nonlinearity="relu")(rl.zeros(2, 3)).shape
+        rushlight.Size([2, 4])
+    """
 
     __constants__: tuple[str, ...] = ("input_size", "hidden_size", "bias", "nonlinearity")
 
@@ -484,7 +563,21 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of LSTM; returns (h, c)."""
+    """One step of LSTM; returns (h, c).
+
+    Arguments:
+        input_size: features of the input.
+        hidden_size: features of the states.
+        bias: whether the unit has one.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: input (N, input_size) and states (h, c), each (N, hidden_size), to such states.
+
+    Example:
+        >>> h, c = nn.LSTMCell(3, 4, bias=False)(rl.zeros(2, 3))
+        >>> h.shape, c.shape
+        (rushlight.Size([2, 4]), rushlight.Size([2, 4]))
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None,
                  dtype: _dtype | None = None) -> None:  # fmt: skip
@@ -510,7 +603,20 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of GRU."""
+    """One step of GRU.
+
+    Arguments:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        bias: whether the unit has one.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: input (N, input_size) and state (N, hidden_size) to (N, hidden_size).
+
+    Example:
+        >>> nn.GRUCell(3, 4, bias=False)(rl.zeros(2, 3)).shape
+        rushlight.Size([2, 4])
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None,
                  dtype: _dtype | None = None) -> None:  # fmt: skip

@@ -49,7 +49,28 @@ def _norm_options(embedding):
 
 
 class Embedding(Module):
-    """One learnt vector for each index."""
+    """A table of vectors that are looked up by index, and learned.
+
+    Vectors begin normal with deviation 1.
+
+    Arguments:
+        num_embeddings: how many vectors.
+        embedding_dim: how long.
+        padding_idx: an index whose vector is zero and gets no gradient.
+        max_norm, norm_type: vectors that are looked up and longer than max_norm are scaled down.
+        scale_grad_by_freq: divide a vector's gradient by how often it was looked up.
+        sparse: accepted; gradients are dense here.
+        _weight: the table to begin with.
+        _freeze: the table is not trained.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: (...) of indices to (..., embedding_dim).
+
+    Example:
+        >>> table = nn.Embedding(10, 3, padding_idx=0)
+        >>> table(rl.tensor([[1, 2, 0]])).shape, table.weight[0]
+        (rushlight.Size([1, 3, 3]), tensor([0., 0., 0.], grad_fn=<SelectBackward0>))
+    """
 
     __constants__: tuple[str, ...] = (
         "num_embeddings",
@@ -132,7 +153,27 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """Sums, means or maxima of learnt vectors, bag by bag."""
+    """Sums, means or maxima of learnt vectors, bag by bag.
+
+    Arguments:
+        num_embeddings: how many vectors.
+        embedding_dim: how long.
+        max_norm, norm_type: vectors that are looked up and longer than max_norm are scaled down.
+        scale_grad_by_freq: divide a vector's gradient by how often it was looked up.
+        mode: 'sum', 'mean' or 'max'.
+        sparse: accepted; gradients are dense here.
+        _weight: the table to begin with.
+        include_last_offset: the last offset is the end of the last bag.
+        padding_idx: indices that are passed over.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Shape: (bags, length) of indices, or a vector and offsets, to (bags, embedding_dim).
+
+    Example:
+        >>> bags = nn.EmbeddingBag(10, 3, mode="sum")
+        >>> bags(rl.tensor([1, 2, 4, 5]), rl.tensor([0, 1])).shape
+        rushlight.Size([2, 3])
+    """
 
     __constants__: tuple[str, ...] = (
         "num_embeddings",

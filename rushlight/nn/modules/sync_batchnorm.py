@@ -18,7 +18,22 @@ __all__ = ["SyncBatchNorm"]
 
 class SyncBatchNorm(_BatchNorm):
     """BatchNorm of any number of dims, in training by the mean and variance of the batches of all
-    processes of a group (None: the default one). Without a group, the batch of this process."""
+    processes of a group (None: the default one). Without a group, the batch of this process.
+
+    Arguments:
+        num_features: C.
+        eps: added to the variance.
+        momentum: how much of a batch's moments goes into the running ones.
+        affine: learn a factor and a summand per channel.
+        track_running_stats: keep running moments.
+        process_group: the processes that share their moments; None is all.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+        >>> nn.SyncBatchNorm.convert_sync_batchnorm(net)[1]
+        SyncBatchNorm(8, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
                  affine: bool = True, track_running_stats: bool = True,

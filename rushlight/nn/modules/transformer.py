@@ -135,7 +135,26 @@ def _length_for(layers, x):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then two linear maps, each with dropout, a residual and a norm."""
+    """Self-attention, then two linear maps, each with dropout, a residual and a norm.
+
+    Arguments:
+        d_model: features.
+        nhead: how many heads of attention.
+        dim_feedforward: features between the two linear layers.
+        dropout: probability of dropping an element.
+        activation: 'relu', 'gelu' or a function.
+        layer_norm_eps: eps of the norms.
+        batch_first: (N, L, E) instead of (L, N, E).
+        norm_first: normalise before attention and feed-forward, not after, which trains more
+            easily.
+        bias: whether linear layers and norms have one.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+        >>> layer(rl.zeros(3, 5, 8)).shape
+        rushlight.Size([3, 5, 8])
+    """
 
     def forward(self, src: Tensor, src_mask: Tensor | None = None,
                 src_key_padding_mask: Tensor | None = None,
@@ -149,7 +168,26 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the memory, two linear maps; as TransformerEncoderLayer."""
+    """Self-attention, attention to the memory, two linear maps; as TransformerEncoderLayer.
+
+    Arguments:
+        d_model: features.
+        nhead: how many heads of attention.
+        dim_feedforward: features between the two linear layers.
+        dropout: probability of dropping an element.
+        activation: 'relu', 'gelu' or a function.
+        layer_norm_eps: eps of the norms.
+        batch_first: (N, L, E) instead of (L, N, E).
+        norm_first: normalise before attention and feed-forward, not after.
+        bias: whether linear layers and norms have one.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+        >>> target, memory = rl.zeros(3, 4, 8), rl.zeros(3, 6, 8)
+        >>> layer(target, memory).shape
+        rushlight.Size([3, 4, 8])
+    """
 
     _attentions = ("self_attn", "multihead_attn")
 
@@ -178,6 +216,17 @@ class TransformerEncoder(Module):
 
     enable_nested_tensor and mask_check are accepted and change nothing: padded positions are
     computed, and masked out by src_key_padding_mask.
+
+    Arguments:
+        encoder_layer: the layer that is copied.
+        num_layers: how often.
+        norm: a last normalisation, or None.
+        enable_nested_tensor, mask_check: accepted; change nothing.
+
+    Example:
+        >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+        >>> nn.TransformerEncoder(layer, num_layers=2, norm=nn.LayerNorm(8))(rl.zeros(3, 5, 8)).shape
+        rushlight.Size([3, 5, 8])
     """
 
     __constants__: tuple[str, ...] = ("norm",)
@@ -208,7 +257,19 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of one decoder layer in a row."""
+    """Copies of one decoder layer in a row.
+
+    Arguments:
+        decoder_layer: the layer that is copied.
+        num_layers: how often.
+        norm: a last normalisation, or None.
+
+    Example:
+        >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+        >>> decoder = nn.TransformerDecoder(layer, num_layers=2, norm=nn.LayerNorm(8))
+        >>> decoder(rl.zeros(3, 4, 8), rl.zeros(3, 6, 8)).shape
+        rushlight.Size([3, 4, 8])
+    """
 
     __constants__: tuple[str, ...] = ("norm",)
 
@@ -240,7 +301,28 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder, as in "Attention is all you need"."""
+    """An encoder and a decoder, as in "Attention is all you need".
+
+    Arguments:
+        d_model: features.
+        nhead: how many heads of attention.
+        num_encoder_layers, num_decoder_layers: how many layers.
+        dim_feedforward: features between the two linear layers.
+        dropout: probability of dropping an element.
+        activation: 'relu', 'gelu' or a function.
+        custom_encoder, custom_decoder: modules to use instead.
+        layer_norm_eps: eps of the norms.
+        batch_first: (N, L, E) instead of (L, N, E).
+        norm_first: normalise before attention and feed-forward, not after.
+        bias: whether linear layers and norms have one.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> net = nn.Transformer(8, 2, 1, 1, dim_feedforward=16, batch_first=True)
+        >>> mask = nn.Transformer.generate_square_subsequent_mask(4)
+        >>> net(rl.zeros(3, 6, 8), rl.zeros(3, 4, 8), tgt_mask=mask).shape
+        rushlight.Size([3, 4, 8])
+    """
 
     def __init__(self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
                  num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,

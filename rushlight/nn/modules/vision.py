@@ -13,7 +13,19 @@ __all__ = ["Fold", "Unfold", "Upsample", "UpsamplingBilinear2d", "UpsamplingNear
 
 
 class Upsample(Module):
-    """Brings the spatial dims to `size`, or to scale_factor times their size."""
+    """Brings the spatial dims to `size`, or to scale_factor times their size.
+
+    Arguments:
+        size: the new spatial size.
+        scale_factor: or how many times larger.
+        mode: 'nearest', 'linear', 'bilinear', 'bicubic' or 'trilinear'.
+        align_corners: let the centres of the corner elements stay where they are.
+        recompute_scale_factor: take the scale from the rounded sizes.
+
+    Example:
+        >>> nn.Upsample(scale_factor=2, mode="bilinear")(rl.zeros(1, 3, 8, 8)).shape
+        rushlight.Size([1, 3, 16, 16])
+    """
 
     __constants__: list[str] = (
         "size scale_factor mode align_corners name recompute_scale_factor".split()
@@ -48,7 +60,17 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Upsample with mode 'nearest'."""
+    """Upsample with mode 'nearest'.
+
+    Arguments:
+        size: the new spatial size.
+        scale_factor: or how many times larger.
+
+    Example:
+        >>> nn.UpsamplingNearest2d(scale_factor=2)(rl.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1., 1., 2., 2.],
+                  [1., 1., 2., 2.]]]])
+    """
 
     def __init__(self, size: int | tuple[int, int] | None = None,
                  scale_factor: float | tuple[float, float] | None = None) -> None:  # fmt: skip
@@ -56,7 +78,16 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Upsample with mode 'bilinear' and align_corners."""
+    """Upsample with mode 'bilinear' and align_corners.
+
+    Arguments:
+        size: the new spatial size.
+        scale_factor: or how many times larger.
+
+    Example:
+        >>> nn.UpsamplingBilinear2d(size=(1, 3))(rl.tensor([[[[1.0, 2.0]]]]))
+        tensor([[[[1.0000, 1.5000, 2.0000]]]])
+    """
 
     def __init__(self, size: int | tuple[int, int] | None = None,
                  scale_factor: float | tuple[float, float] | None = None) -> None:  # fmt: skip
@@ -64,7 +95,19 @@ class UpsamplingBilinear2d(Upsample):
 
 
 class Fold(Module):
-    """Adds patches back to the places they came from."""
+    """Adds patches back to the places they came from.
+
+    Arguments:
+        output_size: (H, W) of the picture.
+        kernel_size: length of the window, one number for all dims or one per dim.
+        dilation: distance between the elements of a window.
+        padding: how many elements are added on both sides.
+        stride: distance between patches.
+
+    Example:
+        >>> nn.Fold(output_size=(4, 4), kernel_size=2, stride=2)(rl.zeros(1, 12, 4)).shape
+        rushlight.Size([1, 3, 4, 4])
+    """
 
     __constants__ = "output_size kernel_size dilation padding stride".split()
 
@@ -90,7 +133,18 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """The patches that a kernel sees, one a column."""
+    """The patches that a kernel sees, one a column.
+
+    Arguments:
+        kernel_size: length of the window, one number for all dims or one per dim.
+        dilation: distance between the elements of a window.
+        padding: how many elements are added on both sides.
+        stride: distance between patches.
+
+    Example:
+        >>> nn.Unfold(kernel_size=2, stride=2)(rl.zeros(1, 3, 4, 4)).shape
+        rushlight.Size([1, 12, 4])
+    """
 
     __constants__ = "kernel_size dilation padding stride".split()
 

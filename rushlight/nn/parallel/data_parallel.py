@@ -48,10 +48,25 @@ def _check_places(module, device):
 class DataParallel(Module):
     """Cuts each batch along ``dim`` for several GPUs, has a copy of the module compute each piece
     in a thread of its own, and joins the results on ``output_device``. The module itself, which
-    gets all gradients, lives on the first of ``device_ids`` (by default all GPUs) and is `.module`.
+    gets all gradients, lives on the first of ``device_ids`` (by default all GPUs) and is
+    `.module`.
 
     On a machine without a GPU it calls the module. DistributedDataParallel, a process for each
-    device, is what PyTorch recommends for speed."""
+    device, is what PyTorch recommends for speed.
+
+    Arguments:
+        module: the module.
+        device_ids: the GPUs; None is all.
+        output_device: where results are gathered; None is the first.
+        dim: the dim of the batch.
+
+    Differs from PyTorch: Without a GPU it calls the module. DistributedDataParallel is faster
+        with several.
+
+    Example:
+        >>> nn.DataParallel(nn.Linear(3, 2), dim=0)(rl.zeros(4, 3)).shape
+        rushlight.Size([4, 2])
+    """
 
     def __init__(
         self,

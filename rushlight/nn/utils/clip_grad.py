@@ -36,7 +36,18 @@ def _by_device(name, tensors, foreach):
 def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0,
                    error_if_nonfinite: bool = False,
                    foreach: bool | None = None) -> Tensor:  # fmt: skip
-    """The norm of all tensors as if they were one vector."""
+    """The norm of all tensors as if they were one vector.
+
+    Arguments:
+        tensors: any tensors, such as gradients.
+        norm_type: which norm.
+        error_if_nonfinite: raise if the norm is nan or inf.
+        foreach: accepted.
+
+    Example:
+        >>> nn.utils.get_total_norm([rl.tensor([3.0]), rl.tensor([4.0])], norm_type=1.0)
+        tensor(7.)
+    """
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     norm_type = float(norm_type)
     if not tensors:
@@ -61,7 +72,21 @@ def _checked(total, norm_type, error_if_nonfinite):
 @no_grad()
 def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float,
                           total_norm: Tensor, foreach: bool | None = None) -> None:  # fmt: skip
-    """Scales gradients whose total norm is known, so that it is at most max_norm."""
+    """Scales gradients whose total norm is known, so that it is at most max_norm.
+
+    Arguments:
+        parameters: tensors with gradients, or one of them.
+        max_norm: the largest total norm.
+        total_norm: the norm that get_total_norm gave.
+        foreach: accepted.
+
+    Example:
+        >>> x = rl.tensor([3.0], requires_grad=True)
+        >>> x.sum().backward()
+        >>> nn.utils.clip_grads_with_norm_([x], max_norm=1.0, total_norm=rl.tensor(2.0))
+        >>> x.grad
+        tensor([0.5000])
+    """
     groups = _by_device("clip_grads_with_norm_", _gradients(parameters), foreach)
     if not groups:
         return
@@ -74,7 +99,25 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
                     error_if_nonfinite: bool = False,
                     foreach: bool | None = None) -> Tensor:  # fmt: skip
-    """Scales all gradients so that their total norm is at most max_norm; returns what it was."""
+    """Scales all gradients so that their total norm is at most max_norm; returns what it was.
+
+    Arguments:
+        parameters: tensors with gradients, or one of them.
+        max_norm: the largest total norm.
+        norm_type: which norm; inf is the largest element.
+        error_if_nonfinite: raise if the norm is nan or inf.
+        foreach: accepted; all gradients are scaled at once here.
+
+    Returns: the norm before clipping.
+
+    Example:
+        >>> x = rl.tensor([3.0, 4.0], requires_grad=True)
+        >>> (x**2).sum().backward()
+        >>> nn.utils.clip_grad_norm_([x], max_norm=1.0)
+        tensor(10.)
+        >>> x.grad
+        tensor([0.6000, 0.8000])
+    """
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, max_norm, total, foreach)
@@ -95,7 +138,20 @@ def clip_grad_norm(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Limits every element of every gradient to [-clip_value, clip_value]."""
+    """Limits every element of every gradient to [-clip_value, clip_value].
+
+    Arguments:
+        parameters: tensors with gradients, or one of them.
+        clip_value: the largest magnitude.
+        foreach: accepted.
+
+    Example:
+        >>> x = rl.tensor([0.1, 4.0], requires_grad=True)
+        >>> (x**2).sum().backward()
+        >>> nn.utils.clip_grad_value_([x], clip_value=1.0)
+        >>> x.grad
+        tensor([0.2000, 1.0000])
+    """
     clip_value = float(clip_value)
     grads = _gradients(parameters)
     _by_device("clip_grad_value_", grads, foreach)

@@ -19,7 +19,15 @@ def _check_device(param, device):
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters, flattened, one after the other."""
+    """All parameters, flattened, one after the other.
+
+    Arguments:
+        parameters: tensors.
+
+    Example:
+        >>> nn.utils.parameters_to_vector([rl.zeros(2), rl.ones(1, 2)])
+        tensor([0., 0., 1., 1.])
+    """
     device, parts = None, []
     for param in parameters:
         device = _check_device(param, device)
@@ -28,7 +36,18 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Gives each parameter its part of the vector (as memory: the parts are views of it)."""
+    """Gives each parameter its part of the vector (as memory: the parts are views of it).
+
+    Arguments:
+        vec: a vector.
+        parameters: tensors that together have as many elements.
+
+    Example:
+        >>> x, y = rl.zeros(2), rl.zeros(1, 1)
+        >>> nn.utils.vector_to_parameters(rl.tensor([1.0, 2.0, 3.0]), [x, y])
+        >>> x, y
+        (tensor([1., 2.]), tensor([[3.]]))
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: expected a tensor, got {type(vec).__name__}")
     device, start = None, 0

@@ -57,7 +57,19 @@ def _numbers_of(op: str, bn: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 
 def fuse_conv_bn_eval(conv: _M, bn: Module, transpose: bool = False) -> _M:
-    """A copy of the convolution that does the batch normalisation too."""
+    """A copy of the convolution that does the batch normalisation too.
+
+    Arguments:
+        conv: the convolution.
+        bn: the batch norm behind it, in eval mode.
+        transpose: the convolution is a transposed one.
+
+    Example:
+        >>> conv, bn = nn.Conv2d(3, 4, 1).eval(), nn.BatchNorm2d(4).eval()
+        >>> x = rl.randn(1, 3, 5, 5)
+        >>> rl.allclose(nn.utils.fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)), atol=1e-5)
+        True
+    """
     _check_eval(conv, bn)
     fused = copy.deepcopy(conv)
     numbers = _numbers_of("fuse_conv_bn_eval", bn)
@@ -66,7 +78,18 @@ def fuse_conv_bn_eval(conv: _M, bn: Module, transpose: bool = False) -> _M:
 
 
 def fuse_linear_bn_eval(linear: _M, bn: Module) -> _M:
-    """A copy of the linear layer that does the batch normalisation too."""
+    """A copy of the linear layer that does the batch normalisation too.
+
+    Arguments:
+        linear: the linear layer.
+        bn: the batch norm behind it, in eval mode.
+
+    Example:
+        >>> linear, bn = nn.Linear(3, 4).eval(), nn.BatchNorm1d(4).eval()
+        >>> x = rl.randn(2, 3)
+        >>> rl.allclose(nn.utils.fuse_linear_bn_eval(linear, bn)(x), bn(linear(x)), atol=1e-5)
+        True
+    """
     _check_eval(linear, bn)
     fused = copy.deepcopy(linear)
     if linear.out_features != bn.num_features and bn.num_features != 1:

@@ -13,7 +13,18 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[_M], *args: Any, **kwargs: Any) -> _M:
-    """The module with uninitialised parameters on the asked device."""
+    """The module with uninitialised parameters on the asked device.
+
+    For modules whose parameters are loaded right after.
+
+    Arguments:
+        module_cls: the class.
+        args, kwargs: what it is called with.
+
+    Example:
+        >>> nn.utils.skip_init(nn.Linear, 3, 4, bias=False)
+        Linear(in_features=3, out_features=4, bias=False)
+    """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"skip_init: expected a Module class, got {module_cls}")
     names = inspect.signature(module_cls).parameters

@@ -173,6 +173,17 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
     orthogonal_map: 'matrix_exp' or 'cayley', of a skew-symmetric matrix, or 'householder', a
     product of reflections; by default the first for square and complex matrices, the last for
     others.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        orthogonal_map: 'matrix_exp', 'cayley' or 'householder'; None chooses by shape.
+        use_trivialization: keep the point where it began, which trains better.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3), orthogonal_map="cayley")
+        >>> rl.allclose(layer.weight @ layer.weight.T, rl.eye(3), atol=1e-5)
+        True
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, _C.Tensor):
@@ -209,7 +220,18 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Trains length and direction of the weight apart; dim=None: one length for all of it."""
+    """Trains length and direction of the weight apart; dim=None: one length for all of it.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        dim: lengths are taken over all other dims; None is one length for all.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 3), dim=None)
+        >>> layer.parametrizations.weight.original0.shape
+        rushlight.Size([])
+    """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def load_old_names(state_dict, prefix, local_metadata, strict, missing, unexpected, errors):
@@ -285,7 +307,20 @@ def default_dim(module: Module) -> int:
 
 def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1,
                   eps: float = 1e-12, dim: int | None = None) -> Module:  # fmt: skip
-    """Divides the weight by its largest singular value whenever it is read."""
+    """Divides the weight by its largest singular value whenever it is read.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        n_power_iterations: steps of the power method per read while training.
+        eps: a small number that keeps a divisor away from zero.
+        dim: the dim of the outputs; None is 0, or 1 for transposed convolutions.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(2, 3), n_power_iterations=5)
+        >>> abs(rl.linalg.norm(layer.weight, 2).item() - 1) < 0.01
+        True
+    """
     weight = getattr(module, name, None)
     if not isinstance(weight, _C.Tensor):
         raise ValueError(

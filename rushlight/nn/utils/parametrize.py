@@ -28,7 +28,14 @@ _cache = {}
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Inside, every parametrized tensor is computed once and then remembered."""
+    """Inside, every parametrized tensor is computed once and then remembered.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+        >>> with nn.utils.parametrize.cached():
+        ...     print(layer.weight is layer.weight)
+        True
+    """
     global _cache_enabled, _cache
     _cache_enabled += 1
     try:
@@ -236,6 +243,29 @@ def register_parametrization(
 
     The parametrization is a Module; with a right_inverse it can also be assigned to. Several may be
     registered one after the other. unsafe: dtype and shape may change, and are not checked.
+
+    Arguments:
+        module: the module.
+        tensor_name: of its parameter or buffer.
+        parametrization: a module; its right_inverse(), where it has one, sets the tensor.
+        unsafe: do not check shapes and dtypes.
+
+    Example:
+        >>> class Symmetric(nn.Module):
+        ...     def forward(self, x):
+        ...         return x.triu() + x.triu(1).T
+        >>> layer = nn.Linear(3, 3)
+        >>> nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+        ParametrizedLinear(
+          in_features=3, out_features=3, bias=True
+          (parametrizations): ModuleDict(
+            (weight): ParametrizationList(
+              (0): Symmetric()
+            )
+          )
+        )
+        >>> rl.equal(layer.weight, layer.weight.T)
+        True
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -290,7 +320,17 @@ def _check_another(module, tensor_name, parametrization):
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Has the module, or this tensor of it, a parametrization?"""
+    """Has the module, or this tensor of it, a parametrization?
+
+    Arguments:
+        module: the module.
+        tensor_name: of its tensor; None asks for any.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+        >>> nn.utils.parametrize.is_parametrized(layer, "weight"), nn.utils.parametrize.is_parametrized(layer, "bias")
+        (True, False)
+    """
     found = module.__dict__.get("_modules", {}).get("parametrizations")
     if not isinstance(found, ModuleDict):
         return False
@@ -300,7 +340,18 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Makes the tensor an ordinary one: with its present value, or else with the original's."""
+    """Makes the tensor an ordinary one: with its present value, or else with the original's.
+
+    Arguments:
+        module: the module.
+        tensor_name: of its tensor.
+        leave_parametrized: keep the present value, not the original.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+        >>> type(nn.utils.parametrize.remove_parametrizations(layer, "weight")).__name__
+        'Linear'
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(
             f"remove_parametrizations: {type(module).__name__} has no parametrization on "
@@ -332,7 +383,16 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The module's class without the one that parametrizations gave it."""
+    """The module's class without the one that parametrizations gave it.
+
+    Arguments:
+        module: the module.
+
+    Example:
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+        >>> nn.utils.parametrize.type_before_parametrizations(layer) is nn.Linear
+        True
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 

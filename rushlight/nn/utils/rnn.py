@@ -26,7 +26,15 @@ _Fields = namedtuple(  # type: ignore[name-match]  # what users see is the publi
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """Where each element of a permutation came from."""
+    """Where each element of a permutation came from.
+
+    Arguments:
+        permutation: a vector of indices, or None.
+
+    Example:
+        >>> nn.utils.rnn.invert_permutation(rl.tensor([2, 0, 1]))
+        tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     out = _C.empty_like(permutation)
@@ -122,6 +130,21 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
     """Packs (T, B, ...), or (B, T, ...) if batch_first; lengths says where each sequence ends.
 
     enforce_sorted: the sequences must come longest first. Otherwise they are sorted here.
+
+    Recurrent layers then do no work on padding, and their last state is that of each sequence's
+    end.
+
+    Arguments:
+        input: the padded batch.
+        lengths: of the sequences, a list or a tensor on the CPU.
+        batch_first: (B, T, ...) instead of (T, B, ...).
+        enforce_sorted: lengths fall already; False sorts.
+
+    Example:
+        >>> x = rl.tensor([[1.0, 2.0, 3.0], [4.0, 0.0, 0.0]])
+        >>> packed = nn.utils.rnn.pack_padded_sequence(x, [3, 1], batch_first=True)
+        >>> packed.data, packed.batch_sizes
+        (tensor([1., 4., 2., 3.]), tensor([2, 1, 1]))
     """
     if not isinstance(lengths, Tensor):
         lengths = _C.tensor(lengths, dtype=_C.int64, device="cpu")
@@ -177,7 +200,20 @@ def _rows(going_on, device):
 def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False,
                         padding_value: float = 0.0,
                         total_length: int | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The padded tensor of a packed batch, and the lengths; undoes pack_padded_sequence."""
+    """The padded tensor of a packed batch, and the lengths; undoes pack_padded_sequence.
+
+    Arguments:
+        sequence: a PackedSequence.
+        batch_first: (B, T, ...) instead of (T, B, ...).
+        padding_value: what fills up.
+        total_length: the length to fill up to; None is that of the longest.
+
+    Example:
+        >>> packed = nn.utils.rnn.pack_sequence([rl.tensor([1, 2, 3]), rl.tensor([4])])
+        >>> nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+        (tensor([[1, 2, 3],
+                [4, 0, 0]]), tensor([3, 1]))
+    """
     steps, batch = sequence.batch_sizes.numel(), int(sequence.batch_sizes[0])
     length = steps
     if total_length is not None:
@@ -204,7 +240,20 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False,
 
 def pad_sequence(sequences: Tensor | Sequence[Tensor], batch_first: bool = False,
                  padding_value: float = 0.0, padding_side: str = "right") -> Tensor:  # fmt: skip
-    """Tensors of different lengths as one, (T, B, ...) or (B, T, ...), filled up with a value."""
+    """Tensors of different lengths as one, (T, B, ...) or (B, T, ...), filled up with a value.
+
+    Arguments:
+        sequences: tensors (L, ...) whose first sizes differ.
+        batch_first: (B, T, ...) instead of (T, B, ...).
+        padding_value: what fills up.
+        padding_side: 'right' or 'left'.
+
+    Example:
+        >>> parts = [rl.tensor([1, 2, 3]), rl.tensor([4])]
+        >>> nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=-1)
+        tensor([[ 1,  2,  3],
+                [ 4, -1, -1]])
+    """
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)
     elif not hasattr(sequences, "__iter__"):
@@ -237,7 +286,18 @@ def pad_sequence(sequences: Tensor | Sequence[Tensor], batch_first: bool = False
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
-    """The list of tensors that pad_sequence was given."""
+    """The list of tensors that pad_sequence was given.
+
+    Arguments:
+        padded_sequences: what pad_sequence gave.
+        lengths: of the sequences.
+        batch_first: (B, T, ...) instead of (T, B, ...).
+
+    Example:
+        >>> padded = rl.tensor([[1, 2, 3], [4, 0, 0]])
+        >>> nn.utils.rnn.unpad_sequence(padded, rl.tensor([3, 1]), batch_first=True)
+        [tensor([1, 2, 3]), tensor([4])]
+    """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     pairs = zip(padded_sequences.unbind(0), lengths, strict=False)
@@ -245,12 +305,30 @@ def unpad_sequence(
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Packs a list of tensors of different lengths."""
+    """Packs a list of tensors of different lengths.
+
+    Arguments:
+        sequences: tensors (L, ...) whose first sizes differ.
+        enforce_sorted: lengths fall already; False sorts.
+
+    Example:
+        >>> nn.utils.rnn.pack_sequence([rl.tensor([4]), rl.tensor([1, 2])], enforce_sorted=False).batch_sizes
+        tensor([2, 1])
+    """
     lengths = _C.tensor([s.shape[0] for s in sequences], dtype=_C.int64)
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The list of tensors that pack_sequence was given."""
+    """The list of tensors that pack_sequence was given.
+
+    Arguments:
+        packed_sequences: a PackedSequence.
+
+    Example:
+        >>> packed = nn.utils.rnn.pack_sequence([rl.tensor([1, 2]), rl.tensor([4])])
+        >>> nn.utils.rnn.unpack_sequence(packed)
+        [tensor([1, 2]), tensor([4])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -97,7 +97,21 @@ class SpectralNorm:
 
 def spectral_norm(module: _M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
                   dim: int | None = None) -> _M:  # fmt: skip
-    """Divides the weight by its largest singular value. Prefer nn.utils.parametrizations'."""
+    """Divides the weight by its largest singular value. Prefer nn.utils.parametrizations'.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        n_power_iterations: steps of the power method per call while training.
+        eps: a small number that keeps a divisor away from zero.
+        dim: the dim of the outputs; None is 0, or 1 for transposed convolutions.
+
+    Example:
+        >>> layer = nn.utils.spectral_norm(nn.Linear(2, 3), n_power_iterations=20)
+        >>> out = layer(rl.zeros(1, 2))
+        >>> abs(rl.linalg.norm(layer.weight, 2).item() - 1) < 0.01
+        True
+    """
     if dim is None:
         from rushlight.nn.utils.parametrizations import default_dim
 
@@ -107,5 +121,15 @@ def spectral_norm(module: _M, name: str = "weight", n_power_iterations: int = 1,
 
 
 def remove_spectral_norm(module: _M, name: str = "weight") -> _M:
-    """Undoes spectral_norm; the weight keeps its normalised value."""
+    """Undoes spectral_norm; the weight keeps its normalised value.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+
+    Example:
+        >>> layer = nn.utils.spectral_norm(nn.Linear(2, 3), name="weight")
+        >>> sorted(name for name, _ in nn.utils.remove_spectral_norm(layer).named_parameters())
+        ['bias', 'weight']
+    """
     return remove_hook(module, name, SpectralNorm, "spectral norm")

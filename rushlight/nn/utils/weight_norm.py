@@ -76,7 +76,18 @@ class WeightNorm:
 
 
 def weight_norm(module: _M, name: str = "weight", dim: int = 0) -> _M:
-    """Trains length and direction of the weight apart. Prefer nn.utils.parametrizations'."""
+    """Trains length and direction of the weight apart. Prefer nn.utils.parametrizations'.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        dim: lengths are taken over all other dims; None is one length for all.
+
+    Example:
+        >>> layer = nn.utils.weight_norm(nn.Linear(2, 3), dim=0)
+        >>> layer.weight_g.shape, layer.weight_v.shape
+        (rushlight.Size([3, 1]), rushlight.Size([3, 2]))
+    """
     warnings.warn(
         "nn.utils.weight_norm is deprecated, use nn.utils.parametrizations.weight_norm",
         FutureWarning,
@@ -87,5 +98,15 @@ def weight_norm(module: _M, name: str = "weight", dim: int = 0) -> _M:
 
 
 def remove_weight_norm(module: _M, name: str = "weight") -> _M:
-    """Undoes weight_norm; the weight keeps its value."""
+    """Undoes weight_norm; the weight keeps its value.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+
+    Example:
+        >>> layer = nn.utils.weight_norm(nn.Linear(2, 3), name="weight")
+        >>> [name for name, _ in nn.utils.remove_weight_norm(layer).named_parameters()]
+        ['bias', 'weight']
+    """
     return remove_hook(module, name, WeightNorm, "weight norm")

@@ -83,6 +83,22 @@ class LRScheduler:
 
     A subclass defines ``get_lr``, the rates at ``self.last_epoch``, and may define
     ``_get_closed_form_lr``, the same without looking at the rates before.
+
+    A scheduler of your own overrides get_lr(), which returns a rate per group. Call step() after
+    the optimizer's, once per epoch or batch.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> class Halving(optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [rate * 0.5**self.last_epoch for rate in self.base_lrs]
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = Halving(optimizer, last_epoch=-1)
+        >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
+        [0.5]
     """
 
     _get_lr_called_within_step = False

@@ -47,7 +47,26 @@ class _Combined(LRScheduler):
 
 
 class SequentialLR(_Combined):
-    """One scheduler after the other; the next begins, from its epoch 0, at each milestone."""
+    """One scheduler after the other; the next begins, from its epoch 0, at each milestone.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        schedulers: in their order.
+        milestones: the epochs at which the next one begins.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> warmup = optim.lr_scheduler.LinearLR(optimizer, 0.25, total_iters=3)
+        >>> decay = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> scheduler = optim.lr_scheduler.SequentialLR(optimizer, [warmup, decay], milestones=[3])
+        >>> rates = []
+        >>> for epoch in range(5):
+        ...     rates.append(scheduler.get_last_lr()[0])
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [0.25, 0.5, 0.75, 1.0, 0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler],
                  milestones: Sequence[int], last_epoch: int = -1) -> None:  # fmt: skip
@@ -90,7 +109,24 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Several schedulers at once, each working on what the one before made of the rate."""
+    """Several schedulers at once, each working on what the one before made of the rate.
+
+    Arguments:
+        schedulers: all of the same optimizer.
+        optimizer: that optimizer; None takes it from the schedulers.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> parts = [optim.lr_scheduler.ExponentialLR(optimizer, 0.5),
+        ...          optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.1)]
+        >>> scheduler = optim.lr_scheduler.ChainedScheduler(parts, optimizer=optimizer)
+        >>> rates = []
+        >>> for epoch in range(3):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.025]
+    """
 
     def __init__(
         self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None

@@ -10,7 +10,24 @@ from rushlight.optim.optimizer import Optimizer
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial rate to ``eta_min`` in ``T_max`` epochs, and back."""
+    """From the initial rate to ``eta_min`` in ``T_max`` epochs, and back.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        T_max: epochs from the initial rate to the smallest.
+        eta_min: the smallest rate.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4, eta_min=0.1)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 0.8682, 0.55, 0.2318]
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
@@ -50,6 +67,23 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     The first period has ``T_0`` epochs, each other one ``T_mult`` times the one before. Epochs may
     be fractions: ``scheduler.step(epoch + i / batches)``.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        T_0: length of the first period.
+        T_mult: each period is so many times longer than the one before.
+        eta_min: the smallest rate.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2, eta_min=0.1)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 0.55, 1.0, 0.55]
     """
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,

@@ -57,6 +57,30 @@ class CyclicLR(LRScheduler):
 
     ``mode``: "triangular", "triangular2" (the height halves with each cycle) or "exp_range" (it
     falls by ``gamma`` with each step); or a ``scale_fn`` of the cycle or of the iteration.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        base_lr, max_lr: the two ends, one number for all groups or one per group.
+        step_size_up: steps from the lower to the upper end.
+        step_size_down: steps back; None is as many.
+        mode: 'triangular', 'triangular2' (each cycle half as high) or 'exp_range' (times
+            gamma**step).
+        gamma: for 'exp_range'.
+        scale_fn, scale_mode: a function of the 'cycle' or of the steps ('iterations') in place of
+            mode.
+        cycle_momentum, base_momentum, max_momentum: let momentum go the other way, between these
+            ends.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0, momentum=0.9)
+        >>> scheduler = optim.lr_scheduler.CyclicLR(optimizer, 0.1, 0.5, step_size_up=2)
+        >>> rates = []
+        >>> for step in range(5):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [0.1, 0.3, 0.5, 0.3, 0.1]
     """
 
     def __init__(self, optimizer: Optimizer, base_lr: float | Sequence[float],
@@ -166,7 +190,33 @@ def _phase(end_step, lrs, momentums):
 
 
 class OneCycleLR(LRScheduler):
-    """One rise to ``max_lr`` and one long fall far below where it began, a step per batch."""
+    """One rise to ``max_lr`` and one long fall far below where it began, a step per batch.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        max_lr: the highest rate, one number or one per group.
+        total_steps: how many steps in all; or
+        epochs, steps_per_epoch: their product.
+        pct_start: the part of the steps in which the rate rises.
+        anneal_strategy: 'cos' or 'linear'.
+        cycle_momentum, base_momentum, max_momentum: let momentum fall while the rate rises,
+            between these ends.
+        div_factor: the first rate is max_lr / div_factor.
+        final_div_factor: the last rate is the first / final_div_factor.
+        three_phase: fall as long as it rose, then far below.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0, momentum=0.9)
+        >>> scheduler = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, div_factor=10)
+        >>> rates = []
+        >>> for step in range(5):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step()
+        ...     if step < 4: scheduler.step()
+        >>> rates
+        [0.1, 0.9505, 0.6113, 0.1883, 0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, max_lr: float | Sequence[float],
                  total_steps: int | None = None, epochs: int | None = None,

@@ -42,7 +42,23 @@ class _Functions(LRScheduler):
 
 
 class LambdaLR(_Functions):
-    """The initial rate times a function of the epoch."""
+    """The initial rate times a function of the epoch.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        lr_lambda: a function of the epoch, or one per group.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.LambdaLR(optimizer, lr_lambda=lambda epoch: 0.5**epoch)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.25, 0.125]
+    """
 
     def get_lr(self) -> list[float | Tensor]:
         """The rates at ``self.last_epoch``."""
@@ -54,7 +70,23 @@ class LambdaLR(_Functions):
 
 
 class MultiplicativeLR(_Functions):
-    """The last rate times a function of the epoch."""
+    """The last rate times a function of the epoch.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        lr_lambda: a function of the epoch, or one per group.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.MultiplicativeLR(optimizer, lr_lambda=lambda epoch: 0.5)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.25, 0.125]
+    """
 
     def __init__(self, optimizer: Optimizer,
                  lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
@@ -77,7 +109,24 @@ class MultiplicativeLR(_Functions):
 
 
 class StepLR(LRScheduler):
-    """Times ``gamma`` every ``step_size`` epochs."""
+    """Times ``gamma`` every ``step_size`` epochs.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        step_size: how many epochs between two changes.
+        gamma: the factor.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 1.0, 0.5, 0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -99,7 +148,24 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times ``gamma`` at each of the milestones."""
+    """Times ``gamma`` at each of the milestones.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        milestones: epochs at which the rate changes.
+        gamma: the factor.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.1)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 0.1, 0.1, 0.01]
+    """
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -120,7 +186,24 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times ``factor`` during the first ``total_iters`` epochs."""
+    """Times ``factor`` during the first ``total_iters`` epochs.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        factor: what the rate is multiplied by at first.
+        total_iters: for how many epochs.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [0.5, 0.5, 1.0, 1.0]
+    """
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -145,7 +228,25 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes from ``start_factor`` to ``end_factor`` in a straight line."""
+    """Times a factor that goes from ``start_factor`` to ``end_factor`` in a straight line.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        start_factor: the factor at the first epoch.
+        end_factor: the factor at the end.
+        total_iters: after how many epochs that is.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.LinearLR(optimizer, start_factor=0.25, total_iters=3)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [0.25, 0.5, 0.75, 1.0]
+    """
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
                  total_iters: int = 5, last_epoch: int = -1) -> None:  # fmt: skip
@@ -176,7 +277,23 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times ``gamma`` every epoch."""
+    """Times ``gamma`` every epoch.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        gamma: the factor.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 0.5, 0.25, 0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -192,7 +309,24 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Falls to 0 in ``total_iters`` epochs, as a power of what is left."""
+    """Falls to 0 in ``total_iters`` epochs, as a power of what is left.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        total_iters: when the rate is 0.
+        power: 1 is a straight line.
+        last_epoch: the epoch to go on from; -1 starts afresh.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
+        >>> rates = []
+        >>> for epoch in range(4):
+        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+        ...     optimizer.step(); scheduler.step()
+        >>> rates
+        [1.0, 0.5625, 0.25, 0.0625]
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1

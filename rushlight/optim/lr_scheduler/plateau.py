@@ -19,7 +19,31 @@ from rushlight.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times ``factor`` when a measure has not become better for more than ``patience`` epochs."""
+    """Times ``factor`` when a measure has not become better for more than ``patience`` epochs.
+
+    step() takes the measure, such as the loss on validation data.
+
+    Arguments:
+        optimizer: whose learning rates are set.
+        mode: 'min' if less is better, 'max' if more is.
+        factor: what the rate is multiplied by.
+        patience: how many epochs without a better measure are borne.
+        threshold, threshold_mode: what counts as better: by a part of the best ('rel') or by a
+            difference ('abs').
+        cooldown: epochs after a change in which nothing is counted.
+        min_lr: the smallest rate, one number or one per group.
+        eps: smaller changes are not made.
+
+    Example:
+        >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
+        >>> scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.1, patience=1)
+        >>> rates = []
+        >>> for loss in (3.0, 2.0, 2.0, 2.0, 2.0):
+        ...     scheduler.step(loss)
+        ...     rates.append(optimizer.param_groups[0]["lr"])
+        >>> rates
+        [1.0, 1.0, 1.0, 0.1, 0.1]
+    """
 
     def __init__(self, optimizer: Optimizer, mode: Literal["min", "max"] = "min",
                  factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,

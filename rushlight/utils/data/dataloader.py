@@ -51,7 +51,37 @@ class _InfiniteConstantSampler(Sampler):
 
 
 class DataLoader(Generic[_T_co]):
-    """Batches of a dataset; docs/data.md describes the arguments and what the loader promises."""
+    """Batches of a dataset, collected by worker processes if asked for.
+
+    docs/data.md says what the loader does.
+
+    Arguments:
+        dataset: samples by key (Dataset, list, ...) or a stream (IterableDataset).
+        batch_size: samples per batch; None gives them one by one, as they are.
+        shuffle: another order every epoch.
+        sampler: the order of keys, in place of shuffle.
+        batch_sampler: whole batches of keys, in place of batch_size, shuffle, sampler and
+            drop_last.
+        num_workers: processes that load samples; 0 loads them in this one.
+        collate_fn: makes a batch of a list of samples; None is default_collate.
+        pin_memory: put batches into page-locked memory, from which copies to a GPU are faster.
+        drop_last: leave out a last batch that is not full.
+        timeout: seconds to wait for a worker; 0 waits for ever.
+        worker_init_fn: is called with its number in every worker.
+        multiprocessing_context: 'fork', 'spawn' or 'forkserver', or a context.
+        generator: where the order and the seeds of workers come from.
+        prefetch_factor: batches that each worker prepares ahead; None is 2.
+        persistent_workers: keep workers from epoch to epoch.
+        pin_memory_device: accepted; the current GPU is meant.
+        in_order: give batches in their order, even where a later one is ready first.
+
+    Example:
+        >>> data = rl.utils.data.TensorDataset(rl.arange(5.0), rl.arange(5))
+        >>> for x, y in rl.utils.data.DataLoader(data, batch_size=2, drop_last=True):
+        ...     print(x, y)
+        tensor([0., 1.]) tensor([0, 1])
+        tensor([2., 3.]) tensor([2, 3])
+    """
 
     # Changing these later would not change the samplers that were made from them.
     _FIXED = (

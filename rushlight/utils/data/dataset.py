@@ -33,6 +33,15 @@ class Dataset(Generic[_T_co]):
     """Samples by key: subclasses define ``__getitem__``, and ``__len__`` for most samplers.
 
     A method ``__getitems__(keys)``, where there is one, gets a whole batch at once.
+
+    Example:
+        >>> class Squares(rl.utils.data.Dataset):
+        ...     def __len__(self):
+        ...         return 5
+        ...     def __getitem__(self, index):
+        ...         return index, index**2
+        >>> list(rl.utils.data.DataLoader(Squares(), batch_size=3))
+        [[tensor([0, 1, 2]), tensor([0, 1, 4])], [tensor([3, 4]), tensor([ 9, 16])]]
     """
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -47,6 +56,15 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
 
     With several workers each has its own copy of the dataset; ``get_worker_info`` tells a copy
     which part of the stream is its own.
+
+    With several workers each would yield everything: ask get_worker_info() for the part to yield.
+
+    Example:
+        >>> class Count(rl.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(5))
+        >>> list(rl.utils.data.DataLoader(Count(), batch_size=2))
+        [tensor([0, 1]), tensor([2, 3]), tensor([4])]
     """
 
     def __add__(self, other: Dataset[_T_co]) -> Any:
@@ -54,7 +72,16 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
 
 
 class TensorDataset(Dataset):
-    """Rows of tensors: sample i is the tuple of ``tensor[i]``."""
+    """Rows of tensors: sample i is the tuple of ``tensor[i]``.
+
+    Arguments:
+        tensors: tensors of the same first size.
+
+    Example:
+        >>> data = rl.utils.data.TensorDataset(rl.arange(6.0).reshape(3, 2), rl.tensor([0, 1, 0]))
+        >>> len(data), data[1]
+        (3, (tensor([2., 3.]), tensor(1)))
+    """
 
     def __init__(self, *tensors: Tensor) -> None:
         lengths = [t.size(0) for t in tensors]
@@ -72,7 +99,16 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset):
-    """Several datasets side by side: sample i is a tuple, or with keywords a dict, of theirs."""
+    """Several datasets side by side: sample i is a tuple, or with keywords a dict, of theirs.
+
+    Arguments:
+        args: datasets of the same length, whose samples are put into tuples; or
+        kwargs: datasets by name, whose samples are put into dicts.
+
+    Example:
+        >>> rl.utils.data.StackDataset(image=["a", "b"], label=[0, 1])[1]
+        {'image': 'b', 'label': 1}
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
@@ -120,7 +156,15 @@ def _get_many(dataset, indices, who):
 
 
 class ConcatDataset(Dataset[_T_co]):
-    """Datasets one after the other."""
+    """Datasets one after the other.
+
+    Arguments:
+        datasets: datasets with a length.
+
+    Example:
+        >>> list(rl.utils.data.ConcatDataset([["a"], ["b", "c"]]))
+        ['a', 'b', 'c']
+    """
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
@@ -159,7 +203,18 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset):
-    """Iterable datasets one after the other."""
+    """Iterable datasets one after the other.
+
+    Arguments:
+        datasets: iterable datasets.
+
+    Example:
+        >>> class Count(rl.utils.data.IterableDataset):
+        ...     def __iter__(self):
+        ...         return iter(range(2))
+        >>> list(rl.utils.data.ChainDataset([Count(), Count()]))
+        [0, 1, 0, 1]
+    """
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = datasets
@@ -185,7 +240,16 @@ def _check_iterable(dataset):
 
 
 class Subset(Dataset[_T_co]):
-    """The samples of a dataset at given indices."""
+    """The samples of a dataset at given indices.
+
+    Arguments:
+        dataset: the whole dataset.
+        indices: which samples, in which order.
+
+    Example:
+        >>> list(rl.utils.data.Subset(["a", "b", "c"], [2, 0]))
+        ['c', 'a']
+    """
 
     def __init__(self, dataset: Dataset[Any], indices: Sequence[int]) -> None:
         self.dataset = dataset
@@ -211,7 +275,18 @@ def random_split(
     lengths: Sequence[int | float],
     generator: Generator | None = default_generator,
 ) -> list[Subset[_T]]:
-    """Cuts a dataset at random into subsets of given lengths, or of given fractions of it."""
+    """Cuts a dataset at random into subsets of given lengths, or of given fractions of it.
+
+    Arguments:
+        dataset: the dataset to cut.
+        lengths: how many samples each part has, or fractions that add up to 1.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> parts = rl.utils.data.random_split(range(10), [0.7, 0.3])
+        >>> [len(part) for part in parts]
+        [7, 3]
+    """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(lengths, len(dataset))  # type: ignore[arg-type]
     if sum(lengths) != len(dataset):  # type: ignore[arg-type]

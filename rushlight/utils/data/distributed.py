@@ -18,6 +18,22 @@ class DistributedSampler(Sampler):
 
     All ranks get equally many: the order is filled up with its own beginning, or with
     ``drop_last`` cut. Call ``set_epoch`` before each epoch, or every epoch has the same order.
+
+    Call set_epoch(epoch) before every epoch, or every epoch has the same order.
+
+    Arguments:
+        dataset: what has the length.
+        num_replicas: how many processes; None asks the process group.
+        rank: which of them this is; None asks the process group.
+        shuffle: another order every epoch.
+        seed: the same in all processes.
+        drop_last: leave out samples at the end, rather than giving some twice, so that all have
+            as many.
+
+    Example:
+        >>> sampler = rl.utils.data.DistributedSampler(range(6), num_replicas=2, rank=1, shuffle=False)
+        >>> list(sampler)
+        [1, 3, 5]
     """
 
     def __init__(

@@ -22,14 +22,32 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Sampler(Generic[_T_co]):
-    """Subclasses define ``__iter__``, and ``__len__`` where the loader's length is asked for."""
+    """Subclasses define ``__iter__``, and ``__len__`` where the loader's length is asked for.
+
+    Example:
+        >>> class Backwards(rl.utils.data.Sampler):
+        ...     def __init__(self, data):
+        ...         self.data = data
+        ...     def __iter__(self):
+        ...         return iter(range(len(self.data) - 1, -1, -1))
+        >>> list(rl.utils.data.DataLoader(["a", "b", "c"], sampler=Backwards("abc")))
+        [['c'], ['b'], ['a']]
+    """
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError(f"{type(self).__name__} should implement __iter__")
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, ... in order."""
+    """0, 1, 2, ... in order.
+
+    Arguments:
+        data_source: what has the length.
+
+    Example:
+        >>> list(rl.utils.data.SequentialSampler("abc"))
+        [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -55,6 +73,16 @@ class RandomSampler(Sampler[int]):
     """All indices in random order, or with ``replacement`` as many independent draws.
 
     Without a generator one is made for each pass, seeded from the default generator.
+
+    Arguments:
+        data_source: what has the length.
+        replacement: the same index may come several times.
+        num_samples: how many; None is the length.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> sorted(rl.utils.data.RandomSampler(range(4), num_samples=4))
+        [0, 1, 2, 3]
     """
 
     def __init__(
@@ -106,7 +134,17 @@ def _random_seed():
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    Arguments:
+        indices: the indices.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> g = rl.Generator().manual_seed(0)
+        >>> sorted(rl.utils.data.SubsetRandomSampler([3, 1], generator=g))
+        [1, 3]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -121,7 +159,21 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Draws of 0 ... len(weights) - 1 with given weights, which need not add up to 1."""
+    """Draws of 0 ... len(weights) - 1 with given weights, which need not add up to 1.
+
+    Draws classes of different frequency equally often, if each sample's weight is one over the
+    size of its class.
+
+    Arguments:
+        weights: a weight per index.
+        num_samples: how many are drawn.
+        replacement: the same index may come several times.
+        generator: where the random numbers come from; None is the default generator.
+
+    Example:
+        >>> list(rl.utils.data.WeightedRandomSampler([0.0, 1.0], 3, replacement=True))
+        [1, 1, 1]
+    """
 
     def __init__(
         self,
@@ -157,7 +209,17 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of ``batch_size`` keys of another sampler; the last may be shorter, or dropped."""
+    """Lists of ``batch_size`` keys of another sampler; the last may be shorter, or dropped.
+
+    Arguments:
+        sampler: gives keys.
+        batch_size: how many per list.
+        drop_last: leave out a last list that is not full.
+
+    Example:
+        >>> list(rl.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+        [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(
         self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool

@@ -59,7 +59,17 @@ def _at(path):
 
 def default_collate(batch: Any) -> Any:
     """A batch of samples as one sample of batches: tensors and arrays are stacked, numbers become
-    tensors, strings a list, and containers are joined value by value."""
+    tensors, strings a list, and containers are joined value by value.
+
+    Arguments:
+        batch: a list of samples: tensors, arrays, numbers, strings, tuples, lists or dicts of
+            them.
+
+    Example:
+        >>> rl.utils.data.default_collate([{"x": rl.zeros(2), "y": 1}, {"x": rl.ones(2), "y": 2}])
+        {'x': tensor([[0., 0.],
+                [1., 1.]]), 'y': tensor([1, 2])}
+    """
     return _collate(batch, default_collate_fn_map, "")
 
 
@@ -252,7 +262,16 @@ def _know_numpy():
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and numbers as tensors, through all containers; the rest as it is."""
+    """NumPy arrays and numbers as tensors, through all containers; the rest as it is.
+
+    Arguments:
+        data: a sample.
+
+    Example:
+        >>> import numpy as np
+        >>> rl.utils.data.default_convert({"x": np.zeros(2), "name": "a"})
+        {'x': tensor([0., 0.], dtype=rushlight.float64), 'name': 'a'}
+    """
     if isinstance(data, Tensor):
         return data
     kind = type(data)

@@ -39,7 +39,14 @@ _worker_info = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The WorkerInfo in a worker process, None in the main process."""
+    """The WorkerInfo in a worker process, None in the main process.
+
+    It has id, num_workers, seed and dataset (the worker's own copy).
+
+    Example:
+        >>> rl.utils.data.get_worker_info() is None
+        True
+    """
     return _worker_info
 
 

@@ -169,7 +169,7 @@ ROWS = (
     (
         "export",
         "export",
-        "CustomDecompTable ModuleCallEntry ModuleCallSignature",
+        "CustomDecompTable",
         "default_decompositions",
     ),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),

@@ -27,7 +27,8 @@ def exported(
     failures: list[FailureReport] | None = None,
     paths: tuple[str, ...] = (),
 ) -> ExportedProgram:
-    """What export gives; paths: of submodules whose signatures are kept. With a list of failures it does not raise for them, but notes them."""
+    """What export gives; paths: of submodules whose signatures are kept. With a list of failures it
+    does not raise for them, but notes them."""
     if not isinstance(mod, Module):
         raise ValueError(f"export: expected a module, got {type(mod).__name__}; wrap a function in "
                          "a Module whose forward calls it")  # fmt: skip

@@ -22,8 +22,8 @@ __all__ = ["KeptCall", "ModuleCallEntry", "ModuleCallSignature", "Place", "check
 
 @dataclasses.dataclass
 class ModuleCallSignature:
-    """What a module was called with and what it gave: the leaves of both in order, by their names in
-    the graph, and how they are packed."""
+    """What a module was called with and what it gave: the leaves of both in order, by their names
+    in the graph, and how they are packed."""
 
     inputs: list[ArgumentSpec]
     outputs: list[ArgumentSpec]
@@ -48,16 +48,16 @@ class ModuleCallEntry:
 
 
 class Place(NamedTuple):
-    """Where a leaf is in the program: a "local", or a parameter or buffer ("state"); of a number that
-    follows sizes, while it is traced, its expression ("expr")."""
+    """Where a leaf is in the program: a "local", or a parameter or buffer ("state"); of a number
+    that follows sizes, while it is traced, its expression ("expr")."""
 
     kind: str
     index: Any
 
 
 class KeptCall:
-    """A call whose signature is kept: its packings, whose `tensors` are the leaves that have a place
-    (numbers that follow sizes among them), and these places."""
+    """A call whose signature is kept: its packings, whose `tensors` are the leaves that have a
+    place (numbers that follow sizes among them), and these places."""
 
     def __init__(self, inputs: Packing, sources: list[Place], outputs: Packing,
                  results: list[Place]) -> None:  # fmt: skip
@@ -78,8 +78,8 @@ class KeptCall:
         return cls(*sides)
 
     def settled(self, values: list[int | None], number: Any) -> None:
-        """The program is written: values are locals, and numbers are what number(expr) says, a local
-        or None where the number stays."""
+        """The program is written: values are locals, and numbers are what number(expr) says, a
+        local or None where the number stays."""
         for packing, places in ((self.inputs, self.sources), (self.outputs, self.results)):
             kept = []
             for i, (kind, index) in zip(list(packing.tensors), places, strict=True):

@@ -238,7 +238,9 @@ class Cutter:
                 "of preserve_module_call_signature"
             )
         self.root.get_submodule(inner.path).keep(inner.path, inner.kept.call, made)
-        called = inner.kept.called(graph, _within(scope, inner), list(map(value, inner.kept.inputs)))
+        called = inner.kept.called(
+            graph, _within(scope, inner), list(map(value, inner.kept.inputs))
+        )
         for i, node in enumerate(inner.kept.outputs):
             if node in needed and node not in values:
                 values[node] = inner.kept.result(graph, called, i)

@@ -163,8 +163,8 @@ class ExportedProgram:
 
     @property
     def module_call_graph(self) -> list[ModuleCallEntry]:
-        """The calls of submodules in their order, after one entry for the program itself; those that
-        preserve_module_call_signature named have their signatures."""
+        """The calls of submodules in their order, after one entry for the program itself; those
+        that preserve_module_call_signature named have their signatures."""
         found = {"": ModuleCallSignature([], [], self._inputs.spec, self._output.spec)}
         for k, (path, *_) in enumerate(self._calls):
             kept, name, further = self._kept_calls.get(k), path, 1

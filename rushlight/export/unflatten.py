@@ -131,8 +131,8 @@ class InterpreterModule(Module):
             same = _same(known.inputs.spec, call.inputs.spec)
             if which != number and same and known.inputs.fixed == call.inputs.fixed:
                 raise NotImplementedError(
-                    f"unflatten: '{path}' was exported with its signature, and two calls of it with "
-                    "arguments alike ran different operators; leave it out of "
+                    f"unflatten: '{path}' was exported with its signature, and two calls of it "
+                    "with arguments alike ran different operators; leave it out of "
                     "preserve_module_call_signature"
                 )
         self._kept.append((call, number))

@@ -51,7 +51,9 @@ class Net(nn.Module):
 @pytest.mark.parametrize("through_file", [False, True])
 def test_parts_are_called_as_the_module_calls_them(shapes, through_file, tmp_path):
     net = Net()
-    ep = export(net, (rl.randn(2, 3),), dynamic_shapes=shapes, preserve_module_call_signature=("a",))
+    ep = export(
+        net, (rl.randn(2, 3),), dynamic_shapes=shapes, preserve_module_call_signature=("a",)
+    )
     if through_file:
         save(ep, tmp_path / "net.rush")
         ep = load(tmp_path / "net.rush")

@@ -14,7 +14,12 @@ from pathlib import Path
 
 # Also the file that core/tensor.h includes by the name of a macro.
 INCLUDE = re.compile(r'^(\s*#\s*(?:include|define RUSH_TENSOR_METHODS)\s*")([^"]+)(")', re.M)
-ROOTS = ("frontend/rushlight.h", "bindings/extension.h", "frontend/library.h")
+ROOTS = (
+    "frontend/rushlight.h",
+    "bindings/extension.h",
+    "frontend/library.h",
+    "frontend/torch/cuda.h",
+)
 # Extensions that were written for PyTorch include its headers: each of these is extension.h. They
 # lie in a folder of their own, which only cpp_extension names to the compiler.
 SHIMS = """torch/extension.h torch/torch.h torch/all.h torch/types.h torch/library.h torch/script.h
@@ -23,6 +28,10 @@ ATen/ATen.h ATen/Dispatch.h ATen/Functions.h ATen/Operators.h ATen/Parallel.h AT
 ATen/core/dispatch/Dispatcher.h ATen/TensorUtils.h ATen/AccumulateType.h
 c10/core/ScalarType.h c10/macros/Macros.h c10/util/ArrayRef.h c10/util/Exception.h
 c10/util/Optional.h c10/util/irange.h""".split()
+# These need CUDA's headers, too.
+CUDA_SHIMS = """ATen/cuda/CUDAContext.h ATen/cuda/Exceptions.h ATen/cuda/CUDAGuard.h
+c10/cuda/CUDAException.h c10/cuda/CUDAFunctions.h c10/cuda/CUDAGuard.h
+c10/cuda/CUDAStream.h""".split()
 
 LIBRARY = """#pragma once
 // First: it gives tensors their methods.
@@ -62,7 +71,9 @@ def collected(folders):
         headers[Path(name).name] = headers.pop(name)
     headers["library.h"] = LIBRARY
     shim = "#pragma once\n#include <rushlight/extension.h>\n"
-    return headers | {f"for_pytorch/{name}": shim for name in SHIMS}
+    cuda_shim = f"{shim}#include <rushlight/frontend/torch/cuda.h>\n"
+    shims = dict.fromkeys(SHIMS, shim) | dict.fromkeys(CUDA_SHIMS, cuda_shim)
+    return headers | {f"for_pytorch/{name}": text for name, text in shims.items()}
 
 
 def main():

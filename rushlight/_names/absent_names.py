@@ -162,7 +162,7 @@ ROWS = (
     (
         "export",
         "export",
-        "CustomDecompTable ModuleCallEntry ModuleCallSignature",
+        "CustomDecompTable",
         "default_decompositions",
     ),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),

@@ -38,6 +38,7 @@ from rushlight.cuda._devices import (
     synchronize,
     why_unavailable,
 )
+from rushlight.cuda._kernels import CompiledKernel, compile_kernel
 from rushlight.cuda._legacy_types import TYPES as _TYPES
 from rushlight.cuda.graphs import (
     CUDAGraph,
@@ -104,6 +105,7 @@ globals().update(_TYPES)  # FloatTensor, LongTensor, ...
 
 
 has_half = True
+_compile_kernel = compile_kernel  # its name in PyTorch
 
 
 def _is_compiled():
@@ -113,6 +115,7 @@ def _is_compiled():
 __all__ = [
     "CUDAGraph",
     "CUDAPluggableAllocator",
+    "CompiledKernel",
     "DeferredCudaCallError",
     "Event",
     "ExternalStream",
@@ -126,6 +129,7 @@ __all__ = [
     "can_device_access_peer",
     "change_current_allocator",
     "coalescing_stats",
+    "compile_kernel",
     "current_device",
     "current_stream",
     "default_stream",

@@ -11,6 +11,7 @@ from rushlight._names.missing import fill
 from rushlight.export._draft_export import draft_export
 from rushlight.export._errors import ConstraintViolationError, UserError
 from rushlight.export._files import load, save
+from rushlight.export._module_signatures import ModuleCallEntry, ModuleCallSignature
 from rushlight.export.dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, dims
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
@@ -25,6 +26,8 @@ __all__ = [
     "ExportGraphSignature",
     "ExportedProgram",
     "FlatArgsAdapter",
+    "ModuleCallEntry",
+    "ModuleCallSignature",
     "ShapesCollection",
     "UnflattenedModule",
     "UserError",
@@ -53,11 +56,12 @@ def export(
     dynamic_shapes names the sizes that may change ({"x": {0: Dim("batch")}}); all others are those
     of the examples. The module is run at several sizes; where its Python goes another way for some
     of the sizes, an error names the Dim and the line. strict means nothing here: both of its values
-    run the module's Python.
+    run the module's Python. preserve_module_call_signature names submodules (by their paths) that
+    unflatten shall call as the module does, so that they can be exchanged.
     """
     from rushlight.export._export import exported
 
-    return exported(mod, args, kwargs, dynamic_shapes)
+    return exported(mod, args, kwargs, dynamic_shapes, paths=preserve_module_call_signature)
 
 
 def register_dataclass(cls: type[Any], *, serialized_type_name: str | None = None) -> None:

@@ -82,7 +82,8 @@ def draft_export(
     from rushlight.export._export import exported
 
     failures: list[FailureReport] = []
-    ep = exported(mod, args, kwargs, dynamic_shapes, failures)
+    paths = preserve_module_call_signature
+    ep = exported(mod, args, kwargs, dynamic_shapes, failures, paths)
     ep._report = DraftExportReport(failures)
     if failures:
         warnings.warn(str(ep._report), stacklevel=2)

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from rushlight.export._graph import forward_of
 from rushlight.export._module_calls import checked_calls
+from rushlight.export._module_signatures import kept_calls_from
 from rushlight.export._packings import packing_from
 from rushlight.export._unify import statements_of
 from rushlight.export.exported_program import ExportedProgram, about
@@ -91,6 +92,8 @@ def _program_of(module, data, example):
     ep._places = places
     count = sum("op" in s or "call" in s for s in statements_of(forward_of(ep._program())["body"]))
     ep._calls = checked_calls(data.get("calls", ()), count)
+    room = {"local": len(forward_of(ep._program())["locals"]), "state": len(code.state)}
+    ep._kept_calls = kept_calls_from(data.get("signatures", ()), len(ep._calls), room)
     return ep
 
 

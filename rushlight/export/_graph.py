@@ -114,6 +114,9 @@ class _Builder:
             self.graph.eliminate_dead_code()
         module = GraphModule(Module(), self.graph)
         module._names = self.names
+        values = {("local", i): node for i, node in self.nodes.items()}
+        values.update({("state", i): node for i, node in self.state.items()})
+        module._values = {place: getattr(node, "name", None) for place, node in values.items()}
         return module
 
     def _block(self, body, modes):

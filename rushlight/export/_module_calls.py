@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from rushlight import _C
+from rushlight.export._module_signatures import KeptCall
 from rushlight.jit._program import TracedModule
 from rushlight.nn import Module
 
@@ -22,10 +23,14 @@ class ModuleCall(NamedTuple):
 
 
 @contextmanager
-def watched_calls(module: Module, tracer: Any) -> Iterator[list[ModuleCall]]:
-    """The calls of submodules that a trace goes through, outer ones before those inside. Scripted
-    parts are calls of functions in the program, and are left out."""
+def watched_calls(
+    module: Module, tracer: Any, paths: tuple[str, ...] = (), state: Any = ()
+) -> Iterator[tuple[list[ModuleCall], dict[int, KeptCall]]]:
+    """The calls of submodules that a trace goes through, outer ones before those inside, and the
+    signatures of those of the paths. Scripted parts are calls of functions in the program, and are
+    left out."""
     calls: list[ModuleCall] = []
+    kept: dict[int, KeptCall] = {}
     handles = []
 
     def watch(path: str, part: Module) -> None:
@@ -35,18 +40,20 @@ def watched_calls(module: Module, tracer: Any) -> Iterator[list[ModuleCall]]:
             begun.append(len(calls))
             calls.append(ModuleCall(path, len(_C._jit_lines(tracer)), -1))
 
-        def after(*_: Any) -> None:
+        def after(_: Any, args: Any, kwargs: Any, output: Any) -> None:
             place = begun.pop()
             calls[place] = calls[place]._replace(end=len(_C._jit_lines(tracer)))
+            if path in paths:
+                kept[place] = KeptCall.seen(path, (args, kwargs), output, tracer, state)
 
         handles.append(part.register_forward_pre_hook(before, prepend=True))
-        handles.append(part.register_forward_hook(after))
+        handles.append(part.register_forward_hook(after, with_kwargs=True))
 
     for path, part in module.named_modules():
         if path and not isinstance(part, TracedModule):
             watch(path, part)
     try:
-        yield calls
+        yield calls, kept
     finally:
         for handle in handles:
             handle.remove()

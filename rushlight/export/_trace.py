@@ -49,13 +49,14 @@ class Trace:
         with (
             watched(self.book),
             noted() as calls,
-            watched_calls(job.module, tracer) as self.module_calls,
+            watched_calls(job.module, tracer, job.paths, job.rows) as found,
         ):
             _C._jit_watch(tracer, True)
             try:
                 output = job.module(*args, **kwargs)
             finally:
                 _C._jit_watch(tracer, False)
+        self.module_calls, self.kept_calls = found
         for text, file, line in _C._jit_warnings(tracer):
             what = text.removeprefix("trace: ").partition(";")[0]
             if "its length" in what or "as many items" in what:
@@ -114,9 +115,10 @@ class Exporting:
 
     def __init__(
         self, module: Any, packing: Packing, roots: Roots,
-        failures: list[FailureReport] | None = None,
+        failures: list[FailureReport] | None = None, paths: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.module, self.packing, self.roots = module, packing, roots
+        self.paths = paths  # of submodules whose signatures are kept
         self.failures = failures  # of a draft: what is noted instead of raised
         self.rows, self.aliases = _state_of(module)
         self.modes = (module.training, any(map(_asks_for_mode, module.modules())))
@@ -327,9 +329,20 @@ class Exporting:
             {**f, "locals": writer.locals, "body": body} if f is self.base.function else f
             for f in program["functions"]
         ]
+        self.numbers_of_calls = self._numbers_of_calls(writer)
         self._write_output(program["functions"][-1], writer, traces)
         state = [row[1] for row in self.rows]
         return Code(_C._jit_script(json.dumps(program), state, self.base.code.constants))
+
+    def _numbers_of_calls(self, writer):
+        """{expression: local} of the numbers that kept calls have, where sizes may change."""
+        found = {}
+        for call in self.base.kept_calls.values() if self.roots.all else ():
+            for kind, index in (*call.sources, *call.results):
+                operand = writer.operand(index[1]) if kind == "expr" else None
+                if isinstance(operand, int):
+                    found[index[1]] = operand
+        return found
 
     def _write_output(self, function, writer, traces):
         """Tensors, and numbers that follow sizes, in order: one as it is, several as a tuple."""

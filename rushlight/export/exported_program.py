@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from rushlight._C import Tensor
-from rushlight.export._graph import graph_module_of, mutated_state, program_of
+from rushlight.export._graph import forward_of, graph_module_of, mutated_state, program_of
 from rushlight.export._inputs import Packing
 from rushlight.export._module_calls import ModuleCall
+from rushlight.export._module_signatures import (
+    KeptCall,
+    ModuleCallEntry,
+    ModuleCallSignature,
+    kept_calls_data,
+)
 from rushlight.export.dynamic_shapes import MOST
 from rushlight.export.graph_signature import (
     ConstantArgument,
@@ -18,6 +24,8 @@ from rushlight.export.graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymFloatArgument,
+    SymIntArgument,
     TensorArgument,
 )
 from rushlight.jit._program import Code
@@ -97,6 +105,7 @@ class ExportedProgram:
         # {name of a size: (input, dimension, factor, offset) of where it stands}
         self._places: dict[str, Any] = {}
         self._calls: list[ModuleCall] = []  # of submodules, for unflatten
+        self._kept_calls: dict[int, KeptCall] = {}  # signatures of some of them
         self._report: DraftExportReport | None = None  # of draft_export
         self._views: dict[str, Any] = {}
 
@@ -151,6 +160,30 @@ class ExportedProgram:
         if "graph_module" not in self._views:
             self._views["graph_module"] = graph_module_of(self._program(), self._code)
         return self._views["graph_module"]
+
+    @property
+    def module_call_graph(self) -> list[ModuleCallEntry]:
+        """The calls of submodules in their order, after one entry for the program itself; those
+        that preserve_module_call_signature named have their signatures."""
+        found = {"": ModuleCallSignature([], [], self._inputs.spec, self._output.spec)}
+        for k, (path, *_) in enumerate(self._calls):
+            kept, name, further = self._kept_calls.get(k), path, 1
+            while kept is not None and name in found:
+                name, further = f"{path}@{further}", further + 1
+            found.setdefault(name, kept and self._signature_of(kept))
+        return [ModuleCallEntry(name, signature) for name, signature in found.items()]
+
+    def _signature_of(self, kept):
+        names, kinds = self.graph_module._values, forward_of(self._program())["locals"]
+        sides = []
+        for packing, places in ((kept.inputs, kept.sources), (kept.outputs, kept.results)):
+            arguments: list[Any] = [ConstantArgument("", value) for value in packing.fixed]
+            for i, place in zip(packing.tensors, places, strict=True):
+                kind = kinds[place.index] if place.kind == "local" else "Tensor"
+                make = {"int": SymIntArgument, "float": SymFloatArgument}.get(kind, TensorArgument)
+                arguments[i] = make(names.get(tuple(place)) or "")
+            sides.append(arguments)
+        return ModuleCallSignature(*sides, kept.inputs.spec, kept.outputs.spec)
 
     @property
     def graph(self) -> Graph:
@@ -250,6 +283,7 @@ class ExportedProgram:
             self._example,
         )  # fmt: skip
         made._places, made._calls = self._places, self._calls
+        made._kept_calls = self._kept_calls
         return made
 
     def __reduce__(self) -> NoReturn:
@@ -269,6 +303,7 @@ def about(ep: ExportedProgram) -> str:
             "ranges": {k: list(v) for k, v in ep._ranges.items()},
             "places": ep._places,
             "calls": ep._calls,
+            "signatures": kept_calls_data(ep._kept_calls),
             "example": ep._example is not None,
         }
     )

@@ -7,6 +7,7 @@ import enum
 from typing import Any
 
 __all__ = [
+    "ArgumentSpec",
     "ConstantArgument",
     "ExportBackwardSignature",
     "ExportGraphSignature",
@@ -14,6 +15,8 @@ __all__ = [
     "InputSpec",
     "OutputKind",
     "OutputSpec",
+    "SymFloatArgument",
+    "SymIntArgument",
     "TensorArgument",
 ]
 
@@ -31,6 +34,23 @@ class ConstantArgument:
 
     name: str
     value: Any
+
+
+@dataclasses.dataclass
+class SymIntArgument:
+    """A whole number that follows sizes, by the name that it has in the graph."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class SymFloatArgument:
+    """A number that follows sizes, by the name that it has in the graph."""
+
+    name: str
+
+
+ArgumentSpec = TensorArgument | SymIntArgument | SymFloatArgument | ConstantArgument
 
 
 class InputKind(enum.Enum):

@@ -10,10 +10,13 @@ from typing import Any, NoReturn
 import rushlight
 from rushlight._C import Tensor
 from rushlight.export._graph import _Builder
+from rushlight.export._inputs import _same
+from rushlight.export._module_signatures import KeptCall
 from rushlight.export._symbols import COMPARED
+from rushlight.export._unflatten_calls import Cutter, KeptNodes, form_of, scopes_of
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.fx import Graph, Interpreter, Node
-from rushlight.fx.node import map_arg
+from rushlight.fx.immutable_collections import immutable_dict, immutable_list
 from rushlight.nn import Module
 from rushlight.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
@@ -75,6 +78,8 @@ class _CheckedBuilder(_Builder):
         if s["do"] not in self.known:
             raise NotImplementedError(f"unflatten: graphs have no '{s['do']}'; module() runs it")
         super()._builtin(s)
+        if self.function["locals"][s["to"]] in ("int", "float"):
+            self.nodes[s["to"]].meta["number"] = True
 
     def _check(self, s):
         """if wrong: raise kind(message)."""
@@ -107,11 +112,30 @@ class _Run(Interpreter):
 class InterpreterModule(Module):
     """A part of an unflattened program. It is called with the values that come from outside, in the
     order of their use, and gives those that are used outside. A part that was called several times
-    has a graph per call that differs; ``call`` says which."""
+    has a graph per call that differs; ``call`` says which. A part that was exported with its
+    signature is called as the module is."""
 
     def __init__(self) -> None:
         super().__init__()
         self.graphs: list[Graph] = []
+        self._kept: list[tuple[KeptCall, int]] = []  # and which graph
+
+    def keep(self, path: str, call: KeptCall, graph: Graph) -> None:
+        """Another call of a part with a signature; calls are told apart by their arguments."""
+        alike = [form_of(g) for g in self.graphs]
+        if form_of(graph) not in alike:
+            self.graphs.append(graph)
+            alike.append(form_of(graph))
+        number = alike.index(form_of(graph))
+        for known, which in self._kept:
+            same = _same(known.inputs.spec, call.inputs.spec)
+            if which != number and same and known.inputs.fixed == call.inputs.fixed:
+                raise NotImplementedError(
+                    f"unflatten: '{path}' was exported with its signature, and two calls of it "
+                    "with arguments alike ran different operators; leave it out of "
+                    "preserve_module_call_signature"
+                )
+        self._kept.append((call, number))
 
     @property
     def graph(self) -> Graph:
@@ -120,13 +144,35 @@ class InterpreterModule(Module):
             raise AttributeError("InterpreterModule: this part runs no operators by itself")
         return self.graphs[0]
 
-    def forward(self, *args: Any, call: int = 0) -> Tensor | float | tuple[Any, ...]:
+    def forward(self, *args: Any, call: int = 0, **kwargs: Any) -> Any:
         """Runs the graph of a call: its value, or several as a tuple."""
         if not self.graphs:
             raise RuntimeError("InterpreterModule: this part runs no operators by itself")
+        if self._kept:
+            return self._as_the_module(args, kwargs)
+        if kwargs:
+            raise TypeError(f"InterpreterModule: unexpected argument '{next(iter(kwargs))}'")
+        return self._run(args, call)
+
+    def _run(self, args, call):
         runner = _Run(self, graph=self.graphs[call])
         runner.extra_traceback = False  # errors name the part, and operators name themselves
         return runner.run(*args, enable_io_processing=False)
+
+    def _as_the_module(self, args, kwargs):
+        args, kwargs = _plain(args), _plain(kwargs)
+        for kept, number in self._kept:
+            names = kept.inputs.spec.children_specs[1].context or []
+            given = {n: kwargs[n] for n in names} if set(names) == set(kwargs) else kwargs
+            leaves, spec = tree_flatten((args, given))
+            places = kept.inputs.tensors
+            if _same(spec, kept.inputs.spec) and all(
+                i in places or leaf is fixed or (type(leaf) is type(fixed) and leaf == fixed)
+                for i, (leaf, fixed) in enumerate(zip(leaves, kept.inputs.fixed, strict=True))
+            ):
+                return kept.outputs.pack(self._run([leaves[i] for i in places], number))
+        kept.inputs.unpack((args, given))  # says how they are packed, or what is fixed
+        raise ValueError("InterpreterModule: the arguments are not those of the export")
 
     def print_readable(self, print_output: bool = True) -> str:
         """The graphs as text."""
@@ -136,130 +182,15 @@ class InterpreterModule(Module):
         return text
 
 
-class _Scope:
-    """The Nodes of one call of a module (the root: of the program), cut into those of the calls
-    inside and its own."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.items: list[Node | _Scope] = []
-
-    def nodes(self):
-        for item in self.items:
-            if isinstance(item, _Scope):
-                yield from item.nodes()
-            else:
-                yield item
-
-
-def _scopes(graph: Graph, calls: Any) -> _Scope:
-    root = _Scope("")
-    stack = [(root, None)]
-    upcoming = [c for c in calls if c.end > c.first]
-    for node in graph.nodes:
-        if node.op in ("placeholder", "output"):
-            continue
-        first, last = node.meta["between"]
-        while stack[-1][1] is not None and last >= stack[-1][1]:
-            stack.pop()
-        while upcoming and upcoming[0].first <= first:
-            path, _, end = upcoming.pop(0)
-            inside = stack[-1][0]
-            if last >= end or not path.startswith(f"{inside.path}." if inside.path else ""):
-                continue  # a part of another branch of the tree: its operators stay here
-            made = _Scope(path)
-            inside.items.append(made)
-            stack.append((made, end))
-        stack[-1][0].items.append(node)
-    return root
-
-
-def _form(graph: Graph) -> list[Any]:
-    """What a graph does, whatever its values are called."""
-    numbers = {node: f"%{i}" for i, node in enumerate(graph.nodes)}
-    return [
-        (n.op, None if n.op == "placeholder" else n.target, n.meta.get("modes"),
-         repr(map_arg((n.args, n.kwargs), numbers.__getitem__)))
-        for n in graph.nodes
-    ]  # fmt: skip
-
-
-class _Cutter:
-    """Makes the graphs of the parts out of that of the program."""
-
-    def __init__(self, root: Module, graph: Graph, state: dict[Node, str]) -> None:
-        self.root, self.state = root, state
-        self.outputs = next(n for n in graph.nodes if n.op == "output").args[0]
-
-    def cut(self, scope: _Scope, results: list[Node]) -> tuple[Graph, list[Node]]:
-        """The graph of a scope that gives these results, and what it wants from outside."""
-        graph, values, wanted = Graph(), {}, []
-        anchor: Node | None = None
-
-        def value(node: Node) -> Node:
-            nonlocal anchor
-            if node not in values:
-                own = self._relative(scope, node)
-                if own is not None:
-                    values[node] = graph.get_attr(own)
-                else:
-                    with graph.inserting_after(anchor):
-                        values[node] = anchor = graph.placeholder(node.name)
-                    wanted.append(node)
-            return values[node]
-
-        if scope is self.whole:  # inputs in the order of the program's, used or not
-            for node in self.inputs:
-                values[node] = anchor = graph.placeholder(node.name)
-        for place, item in enumerate(scope.items):
-            if isinstance(item, Node):
-                made = graph.node_copy(item, value)
-                made.meta.pop("between", None)
-                values[item] = made
-            else:
-                self._call(graph, values, value, scope, item, self._needed(scope, place, results))
-        out = tuple(value(n) if isinstance(n, Node) else n for n in results)
-        graph.output(out[0] if len(out) == 1 and scope is not self.whole else out)
-        graph.lint()
-        return graph, wanted
-
-    def run(self, scope: _Scope, inputs: list[Node]) -> Graph:
-        self.whole, self.inputs = scope, inputs
-        return self.cut(scope, list(self.outputs))[0]
-
-    def _relative(self, scope, node):
-        target = self.state.get(node)
-        if target is None or (scope.path and not target.startswith(f"{scope.path}.")):
-            return None
-        return target[len(scope.path) + 1 :] if scope.path else target
-
-    def _needed(self, scope, place, results):
-        """What the items behind this one, and the scope's own results, use of it."""
-        inner = scope.items[place]
-        made = dict.fromkeys(inner.nodes())
-        used = {n for n in results if isinstance(n, Node)}
-        for later in scope.items[place + 1 :]:
-            for node in [later] if isinstance(later, Node) else later.nodes():
-                used.update(node.all_input_nodes)
-        return [n for n in made if n in used]
-
-    def _call(self, graph, values, value, scope, inner, needed):
-        made, wanted = self.cut(inner, needed)
-        part = self.root.get_submodule(inner.path)
-        alike = [_form(g) for g in part.graphs]
-        if _form(made) in alike:
-            number = alike.index(_form(made))
-        else:
-            number = len(part.graphs)
-            part.graphs.append(made)
-        target = inner.path[len(scope.path) + 1 :] if scope.path else inner.path
-        kwargs = {"call": number} if number else {}
-        called = graph.call_module(target, tuple(map(value, wanted)), kwargs)
-        if len(needed) == 1:
-            values[needed[0]] = called
-            return
-        for k, node in enumerate(needed):
-            values[node] = graph.call_function(operator.getitem, (called, k))
+def _plain(value):
+    """Without the containers that Nodes keep lists and dicts in."""
+    if isinstance(value, dict):
+        made = {key: _plain(item) for key, item in value.items()}
+        return made if isinstance(value, immutable_dict) or type(value) is dict else value
+    if isinstance(value, immutable_list) or type(value) in (list, tuple):
+        kind = tuple if isinstance(value, tuple) else list
+        return kind(_plain(item) for item in value)
+    return value
 
 
 class UnflattenedModule(InterpreterModule):
@@ -283,8 +214,11 @@ class UnflattenedModule(InterpreterModule):
         placeholders = {n.name: n for n in whole.graph.nodes if n.op == "placeholder"}
         state = {placeholders[name]: target for _, name, target, _ in names["state"]}
         inputs = [placeholders[name] for name in names["inputs"]]
-        cutter = _Cutter(self, whole.graph, state)
-        self.graphs.append(cutter.run(_scopes(whole.graph, ep._calls), inputs))
+        values = {("local", i): node for i, node in builder.nodes.items()}
+        values.update({("state", i): node for i, node in builder.state.items()})
+        kept = {k: KeptNodes(call, values) for k, call in ep._kept_calls.items()}
+        cutter = Cutter(self, whole.graph, state)
+        self.graphs.append(cutter.run(scopes_of(whole.graph, ep._calls, kept), inputs))
 
     def _hold(self, ep):
         """Parameters and buffers under all their names."""
@@ -325,7 +259,7 @@ class UnflattenedModule(InterpreterModule):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Called like the module that was exported."""
         tensors = self.process_forward_inputs(*args, **kwargs)
-        return self._packings[1].pack(super().forward(*tensors))
+        return self._packings[1].pack(self._run(tensors, 0))
 
     def train(self, mode: bool = True) -> NoReturn:
         """Refused: an exported program is in the mode of its module."""

@@ -244,8 +244,8 @@ def load_inline(
         functions = dict.fromkeys(functions, "")
     if not no_implicit_headers:
         cpp.insert(0, "#include <torch/extension.h>")
-        # nvcc cannot read the headers of tensors: .cu files hold kernels over pointers.
-        cuda[:0] = ["#include <cuda_runtime.h>"] if cuda else []
+        headers = ("torch/types.h", "cuda.h", "cuda_runtime.h")
+        cuda[:0] = [f"#include <{name}>" for name in headers] if cuda else []
     if functions is not None:
         cpp.append("PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {")
         for function, doc in functions.items():

@@ -23,10 +23,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -46,7 +48,8 @@ void tell(FakeWork work) {
 }
 
 constexpr CUresult kInvalidValue = 1, kInvalidDevice = 101, kInvalidHandle = 400,
-                   kCaptureUnsupported = 900, kCaptureInvalid = 901, kIllegalState = 401;
+                   kCaptureUnsupported = 900, kCaptureInvalid = 901, kIllegalState = 401,
+                   kNotSupported = 801;
 constexpr size_t kPage = size_t(2) << 20;
 
 struct Graph {
@@ -659,8 +662,38 @@ FAKE(cuModuleGetFunction)(CUfunction* f, CUmodule m, const char* name) {
   return kSuccess;
 }
 FAKE(cuFuncSetAttribute)(CUfunction, int, int) { return kSuccess; }
-FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void**, void**) {
+// FAKE_CUDA_PARAMETERS=8,4: the sizes of every kernel's parameters. Unset: this driver cannot tell.
+static std::vector<size_t> parameter_sizes() {
+  std::vector<size_t> sizes;
+  const char* told = std::getenv("FAKE_CUDA_PARAMETERS");
+  std::istringstream text(told ? told : "");
+  for (std::string one; std::getline(text, one, ',');) sizes.push_back(std::stoul(one));
+  return sizes;
+}
+FAKE(cuFuncGetParamInfo)(CUfunction, size_t index, size_t* offset, size_t* size) {
+  if (!std::getenv("FAKE_CUDA_PARAMETERS")) return kNotSupported;
+  const std::vector<size_t> sizes = parameter_sizes();
+  if (index >= sizes.size()) return kInvalidValue;
+  *offset = 0;
+  *size = sizes[index];
+  return kSuccess;
+}
+// FAKE_CUDA_LAUNCHES=file: launches with the bytes of their parameters are written there.
+static void write_launch(const CUlaunchConfig& c, const std::string& name, void** params) {
+  std::ofstream out(std::getenv("FAKE_CUDA_LAUNCHES"), std::ios::app);
+  out << name << " " << c.grid_x << "x" << c.grid_y << "x" << c.grid_z << " " << c.block_x << "x"
+      << c.block_y << "x" << c.block_z << " " << c.shared_bytes << std::hex;
+  const std::vector<size_t> sizes = parameter_sizes();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    unsigned long long value = 0;
+    std::memcpy(&value, params[i], sizes[i]);
+    out << " " << value;
+  }
+  out << "\n";
+}
+FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void** params, void**) {
   LOCKED;
+  if (std::getenv("FAKE_CUDA_LAUNCHES")) write_launch(*config, g_names.at(f), params);
   if (stream_of(config->stream)->device != t_device) return kInvalidHandle;
   if (g_modules.at(reinterpret_cast<unsigned long long>(f)) != t_device) return kInvalidHandle;
   if (!capturing(config->stream))

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -227,3 +228,19 @@ def test_notes_that_cannot_be_read_mean_work(tmp_path):
     assert not tools.is_current(target, ["a"])
     (tmp_path / "x.o.made").write_text(json.dumps({"command": ["a"], "of": {}}))
     assert tools.is_current(target, ["a"]) and not tools.is_current(target, ["b"])
+
+
+@pytest.mark.slow
+def test_nvcc_reads_the_headers(tmp_path):
+    """A file of a CUDA extension, up to the code of its kernels; tests/cuda runs it."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("no nvcc")
+    source = Path(__file__).parent / "cpp" / "scaled.cu"
+    command = [nvcc, "-ptx", "-std=c++20", "-arch=sm_90", "--expt-relaxed-constexpr",
+               str(source), "-o", str(tmp_path / "scaled.ptx")]  # fmt: skip
+    command += [f"-I{folder}" for folder in cpp_extension.include_paths()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    made = (tmp_path / "scaled.ptx").read_text()
+    assert made.count(".entry") == 6  # four dtypes of one kernel, two of the other

@@ -234,6 +234,7 @@ bool init_cuda(PyObject* module) {
   add_streams(m);
   add_cuda_memory(m);
   add_cuda_ipc(m);
+  add_cuda_kernels(m);
   add_storage(m);
   add_graphs(m);
   add_setting<&Settings::matmul_tf32>(m, "matmul_tf32");

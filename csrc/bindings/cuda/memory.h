@@ -7,5 +7,6 @@ namespace rush::py {
 
 void add_cuda_memory(nanobind::module_& m);
 void add_cuda_ipc(nanobind::module_& m);
+void add_cuda_kernels(nanobind::module_& m);
 
 }  // namespace rush::py

@@ -117,27 +117,35 @@ CompiledKernels compile_kernels(const std::string& file, std::span<const std::st
 
 CompiledKernels compile_source(const std::string& name, const std::string& source,
                                std::span<const std::string> expressions, int arch) {
+  // What only this architecture has, and none after it, is in files of their own.
+  std::vector<std::string> options = {
+      "--std=c++20",
+      concat("--gpu-architecture=sm_", arch, name.ends_with("_hopper.cu") ? "a" : ""),
+      "-I" + kernel_source_folder()};
+  // Where bits must not depend on what a compiler contracts, nor on whose maths it is.
+  if (name.ends_with("_exact.cu"))
+    options.insert(options.end(), {"--fmad=false", "-DRUSH_EXACT_MATH=1", "-D__builtin_fmod=::fmod",
+                                   "-D__builtin_fmodf=::fmodf"});
+  return compile_program("cuda", ErrorKind::Internal, name, source, expressions, options);
+}
+
+CompiledKernels compile_program(const char* op, ErrorKind kind, const std::string& name,
+                                const std::string& source, std::span<const std::string> expressions,
+                                std::span<const std::string> options) {
   const Nvrtc& n = nvrtc();
-  check(n.missing.empty(), ErrorKind::Runtime, "cuda", n.missing);
+  check(n.missing.empty(), ErrorKind::Runtime, op, n.missing);
   OwnedProgram owned;
   auto done = [&](int code, const char* what) {
-    check(code == 0, ErrorKind::Internal, "cuda", what, " failed with ", code, " for ", name, ":\n",
+    check(code == 0, kind, op, what, " failed with ", code, " for ", name, ":\n",
           owned.program ? log_of(owned.program) : "");
   };
   done(n.nvrtcCreateProgram(&owned.program, source.c_str(), name.c_str(), 0, nullptr, nullptr),
        "nvrtcCreateProgram");
   for (const std::string& e : expressions)
     done(n.nvrtcAddNameExpression(owned.program, e.c_str()), "nvrtcAddNameExpression");
-  // What only this architecture has, and none after it, is in files of their own.
-  const std::string target =
-      concat("--gpu-architecture=sm_", arch, name.ends_with("_hopper.cu") ? "a" : "");
-  const std::string include = "-I" + kernel_source_folder();
-  std::vector<const char*> options = {"--std=c++20", target.c_str(), include.c_str()};
-  // Where bits must not depend on what a compiler contracts, nor on whose maths it is.
-  if (name.ends_with("_exact.cu"))
-    options.insert(options.end(), {"--fmad=false", "-DRUSH_EXACT_MATH=1", "-D__builtin_fmod=::fmod",
-                                   "-D__builtin_fmodf=::fmodf"});
-  done(n.nvrtcCompileProgram(owned.program, int(options.size()), options.data()),
+  std::vector<const char*> texts;
+  for (const std::string& option : options) texts.push_back(option.c_str());
+  done(n.nvrtcCompileProgram(owned.program, int(texts.size()), texts.data()),
        "nvrtcCompileProgram");
   CompiledKernels out;
   size_t size = 0;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/export.h"
 
 namespace rush::cuda {
@@ -26,6 +27,12 @@ RUSH_API CompiledKernels compile_kernels(const std::string& file,
 // The same for a source that was generated; `name` stands for it in messages.
 RUSH_API CompiledKernels compile_source(const std::string& name, const std::string& source,
                                         std::span<const std::string> expressions, int arch);
+
+// The same with the compiler's options; what it refuses is an error of `op` and of this kind.
+RUSH_API CompiledKernels compile_program(const char* op, ErrorKind kind, const std::string& name,
+                                         const std::string& source,
+                                         std::span<const std::string> expressions,
+                                         std::span<const std::string> options);
 
 // The folder with the kernels' sources, which travels with the library.
 RUSH_API std::string kernel_source_folder();

@@ -1,7 +1,8 @@
-// macros.h: PyTorch's macros for checks and for code per dtype.
+// macros.h: PyTorch's macros for checks; those for code per dtype are in dispatch.h.
 #pragma once
 
 #include "core/warn.h"
+#include "frontend/torch/dispatch.h"
 #include "frontend/torch/tensor.h"
 
 namespace rush::torch_api::detail {
@@ -43,38 +44,3 @@ template <class... Parts>
 #define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, __VA_ARGS__)
 #define AT_ERROR(...) TORCH_CHECK(false, __VA_ARGS__)
 #define TORCH_WARN(...) ::rush::warn(::rush::concat(__VA_ARGS__))
-
-// AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "op", [&] { ... scalar_t ... });
-#define RUSH_DISPATCH(types, dtype, name, ...)        \
-  ::rush::dispatch<types>(name, ::rush::DType(dtype), \
-                          [&]<typename scalar_t>() -> decltype(auto) { return __VA_ARGS__(); })
-#define RUSH_FLOATING ::rush::DType::Float32, ::rush::DType::Float64
-#define RUSH_INTEGRAL                                                                    \
-  ::rush::DType::UInt8, ::rush::DType::Int8, ::rush::DType::Int16, ::rush::DType::Int32, \
-      ::rush::DType::Int64
-#define RUSH_COMPLEX ::rush::DType::Complex64, ::rush::DType::Complex128
-#define RUSH_LISTED(...) __VA_ARGS__
-#define AT_DISPATCH_FLOATING_TYPES(dtype, name, ...) \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_FLOATING), dtype, name, __VA_ARGS__)
-#define AT_DISPATCH_FLOATING_TYPES_AND_HALF(dtype, name, ...) \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_FLOATING, ::rush::DType::Float16), dtype, name, __VA_ARGS__)
-#define AT_DISPATCH_FLOATING_TYPES_AND(extra, dtype, name, ...) \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_FLOATING, ::rush::DType(extra)), dtype, name, __VA_ARGS__)
-#define AT_DISPATCH_FLOATING_TYPES_AND2(extra1, extra2, dtype, name, ...)                        \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_FLOATING, ::rush::DType(extra1), ::rush::DType(extra2)), dtype, \
-                name, __VA_ARGS__)
-#define AT_DISPATCH_INTEGRAL_TYPES(dtype, name, ...) \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_INTEGRAL), dtype, name, __VA_ARGS__)
-#define AT_DISPATCH_COMPLEX_TYPES(dtype, name, ...) \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_COMPLEX), dtype, name, __VA_ARGS__)
-#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES(dtype, name, ...) \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_FLOATING, RUSH_COMPLEX), dtype, name, __VA_ARGS__)
-#define AT_DISPATCH_ALL_TYPES(dtype, name, ...) \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_FLOATING, RUSH_INTEGRAL), dtype, name, __VA_ARGS__)
-#define AT_DISPATCH_ALL_TYPES_AND(extra, dtype, name, ...)                                    \
-  RUSH_DISPATCH(RUSH_LISTED(RUSH_FLOATING, RUSH_INTEGRAL, ::rush::DType(extra)), dtype, name, \
-                __VA_ARGS__)
-#define AT_DISPATCH_ALL_TYPES_AND2(extra1, extra2, dtype, name, ...)                           \
-  RUSH_DISPATCH(                                                                               \
-      RUSH_LISTED(RUSH_FLOATING, RUSH_INTEGRAL, ::rush::DType(extra1), ::rush::DType(extra2)), \
-      dtype, name, __VA_ARGS__)

@@ -8,6 +8,7 @@
 #include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "frontend/accessor.h"
+#include "frontend/torch/packed_accessor.h"
 #include "frontend/torch/types.h"
 #include "ops/ops.h"
 
@@ -77,6 +78,22 @@ class Tensor : public rush::Tensor {
   TensorAccessor<T, N> accessor() const {
     check_argument(is_cpu(), "accessor", "the tensor is on ", device(), ", not on the CPU");
     check_shape(dim() == int64_t(N), "accessor", "expected ", N, " dimensions, got ", dim());
+    return {data_ptr<T>(), rush::Tensor::sizes().data(), rush::Tensor::strides().data()};
+  }
+  // For kernels; 32: the indices' bits.
+  template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits>
+  PackedTensorAccessor32<T, N, PtrTraits> packed_accessor32() const {
+    check_argument(numel() < int64_t(1) << 31, "packed_accessor32", "the tensor has ", numel(),
+                   " elements, which 32 bits do not count; use packed_accessor64");
+    return packed<T, N, PtrTraits, int32_t>();
+  }
+  template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits>
+  PackedTensorAccessor64<T, N, PtrTraits> packed_accessor64() const {
+    return packed<T, N, PtrTraits, int64_t>();
+  }
+  template <class T, size_t N, template <class> class PtrTraits, class index_t>
+  PackedTensorAccessor<T, N, PtrTraits, index_t> packed() const {
+    check_shape(dim() == int64_t(N), "packed_accessor", "expected ", N, " dimensions, got ", dim());
     return {data_ptr<T>(), rush::Tensor::sizes().data(), rush::Tensor::strides().data()};
   }
   Scalar item() const { return rush::Tensor::item(); }

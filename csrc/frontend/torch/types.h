@@ -8,7 +8,21 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "frontend/torch/host_device.h"
 #include "ops/framework/value.h"
+
+namespace rush::torch_api {
+struct Half;
+struct BFloat16;
+}  // namespace rush::torch_api
+template <>
+struct rush::DTypeOf<rush::torch_api::Half> {
+  static constexpr DType value = DType::Float16;
+};
+template <>
+struct rush::DTypeOf<rush::torch_api::BFloat16> {
+  static constexpr DType value = DType::BFloat16;
+};
 
 namespace rush::torch_api {
 
@@ -59,8 +73,49 @@ inline constexpr ScalarType kByte = ScalarType::Byte, kUInt8 = ScalarType::Byte,
                             kComplexDouble = ScalarType::ComplexDouble, kBool = ScalarType::Bool,
                             kBFloat16 = ScalarType::BFloat16;
 // (rush::half is also the function that converts to it.)
-using Half = CppType<DType::Float16>::type;
-using BFloat16 = CppType<DType::BFloat16>::type;
+// Types of their own: rush::half is the name of an operator as well, which the host code that nvcc
+// makes of a kernel's launch cannot tell apart; and kernels of extensions compute with these.
+struct Half {
+  uint16_t x;
+  Half() = default;
+  RUSH_HOST_DEVICE Half(float value) {
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x) : "f"(value));
+#else
+    x = CppType<DType::Float16>::type(value).bits;
+#endif
+  }
+  RUSH_HOST_DEVICE operator float() const {
+#ifdef __CUDA_ARCH__
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x));
+    return value;
+#else
+    return CppType<DType::Float16>::type::from_bits(x);
+#endif
+  }
+};
+struct BFloat16 {
+  uint16_t x;
+  BFloat16() = default;
+  RUSH_HOST_DEVICE BFloat16(float value) {
+#ifdef __CUDA_ARCH__
+    // Rounds to the nearest even, as cvt.rn.bf16 of newer GPUs does; NaN stays NaN.
+    const uint32_t bits = __float_as_uint(value);
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    x = uint16_t(nan ? 0x7fc0u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#else
+    x = CppType<DType::BFloat16>::type(value).bits;
+#endif
+  }
+  RUSH_HOST_DEVICE operator float() const {
+#ifdef __CUDA_ARCH__
+    return __uint_as_float(uint32_t(x) << 16);
+#else
+    return CppType<DType::BFloat16>::type::from_bits(x);
+#endif
+  }
+};
 
 using DeviceType = rush::DeviceType;
 inline constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA,

@@ -344,3 +344,31 @@ assert net[0].weight.to_local().is_cuda and net[0].weight.grad.to_local().shape 
 
 def test_training_flows(run_gpus):
     run_gpus(TRAINING)
+
+
+PIPELINES = """
+from rushlight.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+for kind in (ScheduleGPipe, Schedule1F1B):
+    stage = PipelineStage(rl.nn.Linear(4, 4).cuda(), RANK, SIZE, "cuda")
+    schedule = kind(stage, 4, loss_fn=rl.nn.functional.mse_loss)
+    for step in range(2):                  # the second one knows all shapes
+        losses = []
+        batch = (rl.ones(8, 4).cuda(),) if RANK == 0 else ()
+        last = {"target": rl.ones(8, 4).cuda(), "losses": losses} if RANK == SIZE - 1 else {}
+        out = schedule.step(*batch, **last)
+        assert (out is None) == (RANK < SIZE - 1) and len(losses) == 4 * (RANK == SIZE - 1)
+        assert stage.submod.weight.grad.is_cuda
+# Both ends of a pair send before they receive, and neither direction was used before.
+pair = dist.new_group([0, 1])
+if RANK < 2:
+    for size in (1, 1 << 20):
+        work = dist.isend(rl.full((size,), float(RANK)).cuda(), 1 - RANK, group=pair)
+        dist.recv(got := rl.zeros(size).cuda(), 1 - RANK, group=pair)
+        work.wait()
+        assert got.cpu()[-1] == 1 - RANK
+"""
+
+
+def test_pipelines(run_gpus):
+    """Kernels compute nothing; what is sent and received, and in which order, is real."""
+    run_gpus(PIPELINES, 3)

@@ -22,6 +22,7 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -283,17 +284,21 @@ def main():
     sides = {"rushlight": sys.executable} | ({"torch": args.peer} if args.peer else {})
     found = {library: {} for library in sides}
     begun = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # shows what there is by then
     # What says most comes first: time may be short.
     numbers = sorted(args.ranks, reverse=True)
     order = [(library, numbers[0]) for library in sides]
     order += [(library, n) for library in sides for n in numbers[1:]]
-    for library, ranks in order:
-        if time.monotonic() - begun > args.limit:
-            print(f"no time left for {library} on {ranks} ranks", flush=True)
-            continue
-        found[library][ranks] = launch(args, library, sides[library], ranks)
-        if args.json:
-            Path(args.json).write_text(json.dumps(found))
+    try:
+        for library, ranks in order:
+            if time.monotonic() - begun > args.limit:
+                print(f"no time left for {library} on {ranks} ranks", flush=True)
+                continue
+            found[library][ranks] = launch(args, library, sides[library], ranks)
+            if args.json:
+                Path(args.json).write_text(json.dumps(found))
+    except KeyboardInterrupt:
+        print(f"ended while {library} ran on {ranks} ranks", flush=True)
     pages = tables(args, found)
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     intro = (f"`benchmarks/scaling_models.py`: {args.threads} threads per rank, each way for about "

@@ -17,8 +17,10 @@ constexpr auto kShortNaps = std::chrono::seconds(1);
 // Moving data takes a while; asking in vain does not.
 constexpr auto kWorked = std::chrono::microseconds(5);
 // A processor that was given away comes back at once, unless others compute on it: for whole time
-// slices, in which the other ranks wait for this one. Then naps are shorter than giving it away.
+// slices, in which the other ranks wait for this one. Then asking for a moment, in which a rank
+// that computes elsewhere answers, and napping is shorter than giving it away.
 constexpr auto kTimeSlice = std::chrono::microseconds(500);
+constexpr auto kMoment = std::chrono::microseconds(50);
 constexpr int kForgetCrowd = 64;  // operations
 constexpr auto kShortNap = std::chrono::microseconds(50), kLongNap = std::chrono::microseconds(500);
 
@@ -189,10 +191,12 @@ void ProcessGroup::wait_for_engine(const Operation& op, Transfer& transfer) {
     if (transfer.done()) return;
   const auto start = Clock::now(), deadline = start + op.timeout;
   if (crowded > 0) --crowded;
+  auto worked = start;  // when it last moved something, or began to ask again
   for (auto asked = start; !transfer.done(); asked = Clock::now()) {
     const auto now = Clock::now();
     check_faults(op, now, deadline);
-    if (now - asked > kWorked) continue;
+    if (now - asked > kWorked) worked = now;
+    if (now - worked < (crowded > 0 ? kMoment : kWorked)) continue;
     if (now - start < kYieldTime && crowded <= 0) {
       sched_yield();
       if (Clock::now() - now > kTimeSlice) crowded = kForgetCrowd;
@@ -200,6 +204,7 @@ void ProcessGroup::wait_for_engine(const Operation& op, Transfer& transfer) {
     }
     check_interrupt(now);
     std::this_thread::sleep_for(now - start < kShortNaps ? kShortNap : kLongNap);
+    worked = Clock::now();
   }
 }
 

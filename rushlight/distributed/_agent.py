@@ -73,6 +73,7 @@ class Job:
     join_timeout: float = 600.0
     least_nodes: int | None = None  # None: all of them
     last_call: float = 30.0  # how long more machines are waited for when enough are there
+    max_lost_ranks: int = 0  # that may fail here while the others go on
     lost: float = 15.0  # elastic: after so long without a sign of life a launcher is gone
 
     @property
@@ -282,6 +283,7 @@ class Agent:
         return failure
 
     def _wait(self, attempt, running):
+        lost = 0
         while True:
             if self.asked is not None:
                 return self._interrupted(attempt)
@@ -295,7 +297,10 @@ class Agent:
                     return failure
                 continue
             running -= 1
-            if code != 0:
+            if code != 0 and running and lost < self.job.max_lost_ranks:
+                lost += 1
+                _say(f"rank {rank.number} is lost ({_in_words(code)}), and the others go on")
+            elif code != 0:
                 return self.machines.say_failed(attempt, self._failure_of(rank, code))
 
     def _interrupted(self, attempt):

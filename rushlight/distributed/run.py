@@ -47,6 +47,8 @@ def get_args_parser() -> argparse.ArgumentParser:
            "last_call_timeout=SECONDS for more than MIN")  # fmt: skip
     option("max-restarts", type=int, default=0, help="how often all machines start again together "
            "after a failure")  # fmt: skip
+    option("max-lost-ranks", type=int, default=0, help="how many ranks of this machine may fail "
+           "while the others go on without them (distributed.shrink_group)")  # fmt: skip
     option("monitor-interval", type=float, default=0.1, help="seconds between two looks at what "
            "the other machines say; failures on this one are seen at once")  # fmt: skip
     option("start-method", default="spawn", help="accepted: each process is a program of its own")
@@ -166,6 +168,7 @@ def _agent(args: argparse.Namespace) -> Agent:
         monitor_interval=args.monitor_interval,
         join_timeout=join_timeout(args.rdzv_conf),
         least_nodes=least,
+        max_lost_ranks=args.max_lost_ranks,
         last_call=seconds_in(args.rdzv_conf, "last_call_timeout", 30.0),
         lost=seconds_in(args.rdzv_conf, "keep_alive_interval", 5.0)
         * seconds_in(args.rdzv_conf, "keep_alive_max_attempt", 3.0),

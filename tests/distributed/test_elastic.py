@@ -9,13 +9,14 @@ import sys
 import textwrap
 import threading
 import time
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
 import rushlight as rl
 import rushlight.distributed as dist
-from rushlight.distributed import run
+from rushlight.distributed import _shrink, run
 from rushlight.distributed._elastic_machines import ElasticMachines
 from rushlight.distributed._machines import Failure
 from rushlight.utils.data import DataLoader, Dataset, DistributedSampler
@@ -287,3 +288,88 @@ def test_training_goes_on_while_machines_go_and_come(tmp_path):
     np.testing.assert_allclose(found, trained_alone(), rtol=1e-9, atol=1e-12)
     said = ends[0][1]
     assert "launcher 1 is gone" in said and "launcher 2 has come" in said, said
+
+
+SHRINKING = """
+    import os
+    from datetime import timedelta
+    import rushlight as rl, rushlight.distributed as dist
+    from rushlight.nn.parallel import DistributedDataParallel
+    from rushlight.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+    dist.init_process_group("gloo")
+    first = dist.get_rank()
+    x = rl.randn(180, 4, generator=rl.Generator().manual_seed(1), dtype=rl.float64)
+    data = TensorDataset(x, x.sum(1, keepdim=True))
+    net = rl.nn.Linear(4, 1, dtype=rl.float64)
+    with rl.no_grad():
+        net.weight.zero_(), net.bias.zero_()
+    optimizer = rl.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    step, where = 0, None
+    while step < 15:
+        size = dist.get_world_size()
+        model = DistributedDataParallel(net)
+        loader = DataLoader(data, 12 // size, sampler=DistributedSampler(data, seed=5))
+        if where is not None:
+            loader.load_state_dict(where)
+        try:
+            for inputs, targets in loader:
+                if (step, first) == (5, 1):
+                    os.kill(os.getpid(), 9)
+                if (step, first) == (9, 0):
+                    os._exit(3)
+                optimizer.zero_grad()
+                ((model(inputs) - targets) ** 2).mean().backward()
+                optimizer.step()
+                step, where = step + 1, loader.state_dict()
+        except dist.DistBackendError:
+            here = dist.survivors(timeout=timedelta(seconds=4))
+            dist.shrink_group([r for r in range(size) if r not in here])
+            steps = [None] * dist.get_world_size()
+            dist.all_gather_object(steps, step)
+            assert len(set(steps)) == 1
+    pair = dist.new_group([0, 1])
+    dist.all_reduce(total := rl.tensor([float(first)]), group=pair)
+    assert dist.get_world_size() == 2 and total.item() == 5
+    print(step, *net.weight.flatten().tolist(), net.bias.item(), flush=True)
+"""
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_training_goes_on_without_lost_ranks(tmp_path):
+    """Four ranks lose two, one after the other, and go on in the same processes."""
+    (tmp_path / "program.py").write_text(textwrap.dedent(SHRINKING))
+    command = [sys.executable, "-m", "rushlight.distributed.run", "--standalone",
+               "--nproc-per-node=4", "--max-lost-ranks=2", "program.py"]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90,
+                          env=environment)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 and "rank 1 is lost (signal SIGKILL)" in done.stderr
+    for line in lines:
+        step, *found = [float(word) for word in line.split()]
+        assert step == 15
+        np.testing.assert_allclose(found, trained_alone(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("excluded", "error", "words"),
+    [([], ValueError, "at least one"), ([1, 1], ValueError, "different"), ([4], ValueError, "0 to"),
+     ([0, 1, 2], ValueError, "no rank would be left"), ([0], RuntimeError, "must not call"),
+     (["1"], TypeError, "integers"), ([True], TypeError, "integers")],
+)  # fmt: skip
+def test_shrinking_by_nonsense(excluded, error, words):
+    with pytest.raises(error, match=words):
+        _shrink._kept(excluded, 3, 0)
+    assert _shrink._kept([1], 3, 0) == [0, 2]
+
+
+def test_the_survivors_agree():
+    def program(rank):
+        if rank == 1:
+            return None
+        return dist.survivors(timeout=timedelta(seconds=1))
+
+    assert dist.simulate(3, program) == [[0, 2], None, [0, 2]]

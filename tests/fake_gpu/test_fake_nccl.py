@@ -372,3 +372,27 @@ if RANK < 2:
 def test_pipelines(run_gpus):
     """Kernels compute nothing; what is sent and received, and in which order, is real."""
     run_gpus(PIPELINES, 3)
+
+
+@pytest.mark.slow
+def test_going_on_without_a_lost_rank(ranks):
+    group = ranks(
+        """
+        dist.all_reduce(x := gpu([1.0]))
+        x.item()
+        if RANK == 1:
+            os.kill(os.getpid(), 9)
+        try:
+            dist.all_reduce(x)
+            x.item()
+        except dist.DistBackendError:
+            here = dist.survivors(timeout=timedelta(seconds=3))
+        dist.shrink_group([r for r in range(SIZE) if r not in here])
+        dist.all_reduce(x := gpu([RANK + 1.0]))
+        print(here, dist.get_rank(), dist.get_world_size(), x.item(), flush=True)
+        """,
+        3,
+    )
+    ends = group.finish(60)
+    printed = [out for out, _, _ in ends]
+    assert printed == ["[0, 2] 0 2 4.0\n", "", "[0, 2] 1 2 4.0\n"], ends

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(not dist.is_nccl_available(), reason="no NCCL li
 
 BEGIN = """
 import faulthandler
-faulthandler.dump_traceback_later(75, exit=True)  # says where it hung
+faulthandler.dump_traceback_later(40, exit=True)  # says where it hung
 os.environ["NCCL_HOSTID"] = f"host{RANK}"
 from rushlight import nn
 F = nn.functional
@@ -101,6 +101,6 @@ PROGRAMS = {"collectives": COLLECTIVES, "training": TRAINING, "pipelines": PIPEL
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_ranks_on_one_gpu(program, size):
-    results = Ranks(PROGRAMS[program], size, begin=BEGIN).finish(90)
+    results = Ranks(PROGRAMS[program], size, begin=BEGIN).finish(60)
     for rank, (out, err, code) in enumerate(results):
         assert code == 0, f"rank {rank}, return code {code}\n{out}\n{err}"

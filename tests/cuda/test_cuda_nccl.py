@@ -76,6 +76,18 @@ fully_shard(sharded)
 F.mse_loss(sharded(x[mine]), y[mine]).backward()
 for name, p in sharded.named_parameters():
     same(p.grad.full_tensor(), want[name].grad, name)
+from rushlight.distributed.fsdp import CPUOffloadPolicy
+offloaded = model().cuda()
+for layer in offloaded:
+    fully_shard(layer, offload_policy=CPUOffloadPolicy())
+optimizer = rl.optim.SGD(offloaded.parameters(), lr=0.5)
+F.mse_loss(offloaded(x[mine]), y[mine]).backward()
+optimizer.step()
+for name, p in offloaded.named_parameters():
+    local, whole = p.grad.to_local(), want[name].grad
+    assert local.device.type == p.to_local().device.type == "cpu"
+    same(local, whole.tensor_split(SIZE)[RANK], name)
+    same(p.to_local(), (want[name] - 0.5 * whole).tensor_split(SIZE)[RANK], name)
 """
 
 PIPELINES = """

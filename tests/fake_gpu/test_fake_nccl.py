@@ -326,6 +326,14 @@ mesh = init_device_mesh("cuda", (SIZE,))
 d = distribute_tensor(rl.arange(6.0), mesh, [Shard(0)])
 assert d.to_local().is_cuda and d.to_local().cpu().tolist() == [3.0 * RANK + i for i in range(3)]
 assert d.full_tensor().shape == (6,)
+from rushlight.distributed.fsdp import CPUOffloadPolicy, fully_shard
+part = fully_shard(rl.nn.Linear(4, 4).cuda(), offload_policy=CPUOffloadPolicy())
+optimizer = rl.optim.AdamW(part.parameters())
+part(rl.ones(3, 4).cuda()).sum().backward()
+optimizer.step()
+for p in part.parameters():                # parts, gradients and states are the host's
+    kept = [p.to_local(), p.grad.to_local(), optimizer.state[p]["exp_avg"].to_local()]
+    assert [t.device.type for t in kept] == ["cpu"] * 3 and len(kept[0]) == 2
 import rushlight.distributed.checkpoint as dcp
 folder = os.environ["FAKE_NCCL_FOLDER"] + "/checkpoint"
 dcp.save({"d": d}, checkpoint_id=folder)

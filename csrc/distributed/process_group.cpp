@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "core/interrupt.h"
 
 namespace rush::distributed {
@@ -12,6 +14,14 @@ namespace {
 // naps. The engine moves large tensors only while it is asked, so naps are short for a long time.
 constexpr auto kYieldTime = std::chrono::milliseconds(20);
 constexpr auto kShortNaps = std::chrono::seconds(1);
+// Moving data takes a while; asking in vain does not.
+constexpr auto kWorked = std::chrono::microseconds(5);
+// A processor that was given away comes back at once, unless others compute on it: for whole time
+// slices, in which the other ranks wait for this one. Then asking for a moment, in which a rank
+// that computes elsewhere answers, and napping is shorter than giving it away.
+constexpr auto kTimeSlice = std::chrono::microseconds(500);
+constexpr auto kMoment = std::chrono::microseconds(50);
+constexpr int kForgetCrowd = 64;  // operations
 constexpr auto kShortNap = std::chrono::microseconds(50), kLongNap = std::chrono::microseconds(500);
 
 // Tensors of works that failed: the engine may still write into them, whenever it likes.
@@ -176,18 +186,25 @@ std::string ProcessGroup::why(const BackendError& error) {
 }
 
 void ProcessGroup::wait_for_engine(const Operation& op, Transfer& transfer) {
+  static std::atomic<int> crowded{0};  // for so many operations
   for (int turn = 0; turn < 32; ++turn)
     if (transfer.done()) return;
   const auto start = Clock::now(), deadline = start + op.timeout;
-  while (!transfer.done()) {
+  if (crowded > 0) --crowded;
+  auto worked = start;  // when it last moved something, or began to ask again
+  for (auto asked = start; !transfer.done(); asked = Clock::now()) {
     const auto now = Clock::now();
     check_faults(op, now, deadline);
-    if (now - start < kYieldTime) {
+    if (now - asked > kWorked) worked = now;
+    if (now - worked < (crowded > 0 ? kMoment : kWorked)) continue;
+    if (now - start < kYieldTime && crowded <= 0) {
       sched_yield();
+      if (Clock::now() - now > kTimeSlice) crowded = kForgetCrowd;
       continue;
     }
     check_interrupt(now);
     std::this_thread::sleep_for(now - start < kShortNaps ? kShortNap : kLongNap);
+    worked = Clock::now();
   }
 }
 

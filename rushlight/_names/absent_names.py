@@ -82,7 +82,7 @@ ROWS = (
         "distributed",
         "distributed",
         "BackendConfig Logger ProcessGroupGloo Reducer",
-        "record_comm shrink_group",
+        "record_comm",
     ),
     ("distributed._composable", "sharding", "", "checkpoint contract replicate"),
     (

@@ -29,6 +29,7 @@ from rushlight.distributed._reductions import (
     _make_nccl_premul_sum,
     reduce_op,
 )
+from rushlight.distributed._shrink import shrink_group, survivors
 from rushlight.distributed._simulate import simulate
 from rushlight.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -57,7 +58,9 @@ __all__ = [
     "reduce_op",
     "register_rendezvous_handler",
     "rendezvous",
+    "shrink_group",
     "simulate",
+    "survivors",
 ]
 
 fill(globals())

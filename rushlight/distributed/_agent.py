@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from rushlight.distributed._errors import DistError
+from rushlight.distributed._elastic_machines import ElasticMachines, is_here
+from rushlight.distributed._errors import DistError, DistNetworkError
 from rushlight.distributed._machines import Alone, Failure, Machines
 from rushlight.distributed._stores import TOKEN_VARIABLE, TCPStore
 
@@ -59,8 +60,8 @@ class Job:
     """What to run, and where."""
 
     command: list[str]
-    nodes: int
-    node_rank: int
+    nodes: int  # at most
+    node_rank: int | None  # None: as the launchers come
     processes: int
     host: str
     port: int
@@ -70,6 +71,16 @@ class Job:
     logs: Logs = field(default_factory=Logs)
     monitor_interval: float = 0.1  # seconds between two looks at what other machines say
     join_timeout: float = 600.0
+    least_nodes: int | None = None  # None: all of them
+    last_call: float = 30.0  # how long more machines are waited for when enough are there
+    max_lost_ranks: int = 0  # that may fail here while the others go on
+    lost: float = 15.0  # elastic: after so long without a sign of life a launcher is gone
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether launchers may come and go."""
+        fewer = self.least_nodes is not None and self.least_nodes < self.nodes
+        return self.nodes > 1 and (fewer or self.node_rank is None)
 
 
 @dataclass
@@ -101,7 +112,7 @@ class Agent:
         self.exits: queue.Queue[tuple[int, Rank]] = queue.Queue()  # in the order they happened
         self.asked: int | None = None  # the signal that asked the launcher to end
         self.failed: Failure | None = None  # what failed first, on any machine
-        self.machines = Alone(job.processes)
+        self.machines: Alone | ElasticMachines = Alone(job.processes)
         self.shares = [job.processes]  # processes by machine
 
     def run(self) -> int:
@@ -109,18 +120,15 @@ class Agent:
         job = self.job
         if job.nodes == 1:
             os.environ.setdefault(TOKEN_VARIABLE, secrets.token_hex(16))
-        first = job.node_rank == 0
         before = {}
         if threading.current_thread() is threading.main_thread():
             signals = (signal.SIGINT, signal.SIGTERM)
             before = {s: signal.signal(s, self._on_signal) for s in signals}
         store = None
         try:
-            if first:
-                store = TCPStore(job.host, job.port, is_master=True, wait_for_workers=False)
-                job.port = store.port
-            if job.nodes > 1:
-                self._meet(store)
+            store = self._hold_store()
+            if job.nodes > 1 and not self._meet(store):
+                return 0 if self.asked is None else 128 + self.asked
             return self._attempts()
         except DistError as error:
             if job.nodes == 1:
@@ -133,34 +141,56 @@ class Agent:
                 signal.signal(number, handler)
             del store
 
-    def _meet(self, store):
+    def _hold_store(self):
+        """The store, if this launcher is the one that holds it."""
         job = self.job
+        trial = job.node_rank is None  # of several at the named address, the first one holds it
+        if job.node_rank != 0 and not (trial and is_here(job.host)):
+            return None
+        try:
+            store = TCPStore(job.host, job.port, is_master=True, wait_for_workers=False)
+        except DistNetworkError:
+            if trial:
+                return None
+            raise
+        job.port = store.port
+        return store
+
+    def _meet(self, held):
+        """Whether there is something to do."""
+        job = self.job
+        store = held
         if store is None:
             limit = timedelta(seconds=job.join_timeout)
             store = TCPStore(job.host, job.port, timeout=limit)
-        machines = Machines(
-            store, job.run_id, job.node_rank, job.nodes, job.processes, job.max_restarts,
-            job.monitor_interval, job.join_timeout,
-        )  # fmt: skip
-        shares = machines.join(lambda: self.asked is not None)
+        more = (job.processes, job.max_restarts, job.monitor_interval, job.join_timeout)
+        if job.is_elastic:
+            counts = (job.least_nodes or job.nodes, job.nodes)
+            self.machines = ElasticMachines(
+                store, job.run_id, held is not None, counts, *more, job.last_call, job.lost
+            )
+        else:
+            self.machines = Machines(store, job.run_id, job.node_rank, job.nodes, *more)
+        return self._take(self.machines.join(lambda: self.asked is not None))
+
+    def _take(self, shares):
         if shares is not None:
-            self.machines, self.shares = machines, shares
+            self.shares = shares
+        return shares is not None
 
     def _attempts(self):
         """Starts the ranks as often as is allowed, all machines together."""
-        for attempt in range(self.job.max_restarts + 1):
+        while True:
+            attempt, restarts = self.machines.attempt, self.machines.restarts
             failure = self._attempt(attempt) if self.asked is None else self._interrupted(attempt)
             if failure is None:
                 return 0
-            last = failure.final or attempt == self.job.max_restarts
+            last = failure.final or (not failure.machines and restarts >= self.job.max_restarts)
             if last or self.asked is not None:
                 break
-            _say(
-                f"rank {failure.number} on {failure.host} failed ({_in_words(failure.code)}); all "
-                f"ranks are started again, attempt {attempt + 2} of {self.job.max_restarts + 1}"
-            )
-            while self.asked is None and not self.machines.all_are("stopped", attempt):
-                time.sleep(self.machines.interval)
+            self._announce(failure, restarts)
+            if not self._take(self.machines.regroup(attempt, lambda: self.asked is not None)):
+                break
         if self.asked is not None:
             return 128 + self.asked
         if failure.number >= 0:
@@ -170,11 +200,20 @@ class Agent:
             _say(f"{failure.words} (on {failure.host}), and the ranks here were stopped")
         return failure.code if failure.code > 0 else 128 - failure.code
 
+    def _announce(self, failure, restarts):
+        if failure.machines:
+            _say(f"{failure.words}; all ranks are started again with the machines that are there")
+            return
+        _say(
+            f"rank {failure.number} on {failure.host} failed ({_in_words(failure.code)}); all "
+            f"ranks are started again, attempt {restarts + 2} of {self.job.max_restarts + 1}"
+        )
+
     def _on_signal(self, number, frame):
         self.asked = number
 
     def _number(self, local):
-        return sum(self.shares[: self.job.node_rank]) + local
+        return sum(self.shares[: self.machines.place]) + local
 
     def _environment(self, local, attempt):
         job = self.job
@@ -185,8 +224,8 @@ class Agent:
             "LOCAL_RANK": local,
             "WORLD_SIZE": size,
             "LOCAL_WORLD_SIZE": job.processes,
-            "GROUP_RANK": job.node_rank,
-            "GROUP_WORLD_SIZE": job.nodes,
+            "GROUP_RANK": self.machines.place,
+            "GROUP_WORLD_SIZE": len(self.shares),
             "ROLE_RANK": rank,
             "ROLE_WORLD_SIZE": size,
             "ROLE_NAME": job.role,
@@ -244,6 +283,7 @@ class Agent:
         return failure
 
     def _wait(self, attempt, running):
+        lost = 0
         while True:
             if self.asked is not None:
                 return self._interrupted(attempt)
@@ -257,7 +297,10 @@ class Agent:
                     return failure
                 continue
             running -= 1
-            if code != 0:
+            if code != 0 and running and lost < self.job.max_lost_ranks:
+                lost += 1
+                _say(f"rank {rank.number} is lost ({_in_words(code)}), and the others go on")
+            elif code != 0:
                 return self.machines.say_failed(attempt, self._failure_of(rank, code))
 
     def _interrupted(self, attempt):

@@ -69,6 +69,10 @@ class FunctionAgent(Agent):
         self._function, self._args = function, args
         self.results: dict[int, Any] = {}
 
+    def _attempt(self, attempt):
+        self.results.clear()  # those of an attempt that failed, perhaps on more ranks
+        return super()._attempt(attempt)
+
     def _start(self, local, attempt):
         variables = self._environment(local, attempt)
         receiving, sending = self._context.Pipe(duplex=False)

@@ -169,6 +169,7 @@ class ProcessGroup:
         self._engine = engine
         self._backends = backends
         self._index = index  # of the GPU, where the program has named it
+        self._timeout: Any = None  # of collectives
         self._users = users
         self._set_group_name(core_group.group_name)
 

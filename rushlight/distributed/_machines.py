@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from typing import Any
 
 from rushlight.distributed._errors import DistNetworkError
 from rushlight.distributed._stores import PrefixStore, Store
 
-_BEAT = 1.0  # seconds between two signs of life
+_BEAT = 1.0  # seconds between two signs of life, at most
 _LOST = 15.0  # without one, a launcher is taken for gone
-_GOODBYE = 10.0  # how long machine 0 keeps the store for the others
+GOODBYE = 10.0  # how long the store is kept for the others
 
 
 @dataclass
@@ -27,19 +28,28 @@ class Failure:
     pid: int = 0
     words: str = ""  # what the rank printed last
     final: bool = False  # starting again would not help
+    machines: bool = False  # a launcher has come or gone, and the others go on
 
 
 class Alone:
     """One machine: there is nobody to tell."""
 
     interval = 0.2
+    place = 0  # this machine's number
+    attempt = 0
 
     def __init__(self, processes: int) -> None:
         self.processes = processes
+        self._shares: list[int] | None = [processes]
+
+    @property
+    def restarts(self) -> int:
+        """How often failures have led to another attempt."""
+        return self.attempt
 
     def join(self, asked: Callable[[], bool]) -> list[int] | None:
         """How many processes each machine has, once all have come; None when ``asked()``."""
-        return [self.processes]
+        return self._shares
 
     def failure(self, attempt: int) -> Failure | None:
         """What ended the attempt, on any machine."""
@@ -53,8 +63,62 @@ class Alone:
         """Says that this machine is "done" or "stopped"; whether all are."""
         return True
 
+    def regroup(self, attempt: int, asked: Callable[[], bool]) -> list[int] | None:
+        """The ranks here are stopped: waits until all are, and the next attempt may begin. What
+        ``join`` returns."""
+        while not self.all_are("stopped", attempt):
+            if asked():
+                return None
+            time.sleep(self.interval)
+        self.attempt = attempt + 1
+        return self._shares
+
     def leave(self) -> None:
         """No more is asked of the store, nor of this launcher."""
+
+
+class Heartbeats:
+    """Signs of life of numbered launchers, in a store."""
+
+    def __init__(self, store: Store, number: int, lost: float | None = None) -> None:
+        self._store, self._number = store, number
+        self._lost = lost  # None: _LOST
+        self._beats, self._beaten = 0, 0.0
+        self._seen: dict[int, tuple[bytes, float]] = {}
+
+    def beat(self) -> None:
+        """A sign of this launcher, if it is time for one."""
+        if time.monotonic() - self._beaten >= min(_BEAT, (self._lost or _LOST) / 5):
+            self._beaten = time.monotonic()
+            self._beats += 1
+            self._store.set(f"beat/{self._number}", str(self._beats))
+
+    def is_lost(self, number: int) -> bool:
+        """Whether that launcher has given no sign of life for too long."""
+        now = time.monotonic()
+        name = f"beat/{number}"
+        value = self._store.get(name) if self._store.check([name]) else b""
+        if self._seen.get(number, (None, 0.0))[0] != value:
+            self._seen[number] = value, now
+        return now - self._seen[number][1] > (self._lost or _LOST)
+
+
+def compare_jobs(store: Store, job: dict[str, Any]) -> None:
+    """Refuses a launcher that was told something else than the first one. Outside of the job's own
+    keys: it may belong to another job, and came to the wrong address."""
+    theirs = json.loads(store.compare_set("job/of_this_store", "", json.dumps(job)))
+    for option, value in job.items():
+        if theirs.get(option) != value:
+            raise ValueError(
+                f"{option} is {value!r} here and {theirs.get(option)!r} at the machine that came "
+                "first; the launchers of a job have the same options"
+            )
+
+
+def say_first(store: Store, attempt: int, failure: Failure) -> Failure:
+    """Writes down what ended the attempt, unless somebody has; returns what stands there."""
+    text = json.dumps(asdict(failure))
+    return Failure(**json.loads(store.compare_set(f"failed/{attempt}", "", text)))
 
 
 class Machines(Alone):
@@ -68,14 +132,13 @@ class Machines(Alone):
         self.interval = interval
         self._all = store
         self._store = PrefixStore(f"job/{run_id}/launchers", store)
-        self._node, self._nodes, self._timeout = node, nodes, timeout
+        self.place = self._node = node
+        self._nodes, self._timeout = nodes, timeout
         self._job = {"--rdzv-id": run_id, "--nnodes": nodes, "--max-restarts": restarts}
-        self._beats = 0
-        self._beaten = 0.0
-        self._seen: dict[int, tuple[bytes, float]] = {}
+        self._beats = Heartbeats(self._store, node)
 
     def join(self, asked: Callable[[], bool]) -> list[int] | None:
-        self._compare_jobs()
+        compare_jobs(self._all, self._job)
         mine = f"{self.processes} {time.time_ns()}"
         if self._store.compare_set(f"node/{self._node}", "", mine) != mine.encode():
             raise ValueError(
@@ -94,21 +157,11 @@ class Machines(Alone):
                     "(--rdzv-conf join_timeout=SECONDS)"
                 )
             time.sleep(min(self.interval, 0.2))
-        return [int(value.split()[0]) for value in self._store.multi_get(names)]
-
-    def _compare_jobs(self):
-        # Outside of the job's own keys: a launcher of another job came to the wrong address.
-        mine = json.dumps(self._job)
-        theirs = json.loads(self._all.compare_set("job/of_this_store", "", mine))
-        for option, value in self._job.items():
-            if theirs[option] != value:
-                raise ValueError(
-                    f"{option} is {value!r} here and {theirs[option]!r} at the machine that came "
-                    "first; the launchers of a job have the same options"
-                )
+        self._shares = [int(value.split()[0]) for value in self._store.multi_get(names)]
+        return self._shares
 
     def failure(self, attempt: int) -> Failure | None:
-        self._beat()
+        self._beats.beat()
         if self._store.check([f"failed/{attempt}"]):
             return Failure(**json.loads(self._store.get(f"failed/{attempt}")))
         lost = self._lost()
@@ -118,12 +171,11 @@ class Machines(Alone):
             "?", 1, words=f"the launcher of machine {lost} is gone", final=True))  # fmt: skip
 
     def say_failed(self, attempt: int, failure: Failure) -> Failure:
-        text = json.dumps(asdict(failure))
-        return Failure(**json.loads(self._store.compare_set(f"failed/{attempt}", "", text)))
+        return say_first(self._store, attempt, failure)
 
     def all_are(self, state: str, attempt: int) -> bool:
         self._store.set(f"{state}/{attempt}/{self._node}", "")
-        self._beat()
+        self._beats.beat()
         if self._store.check([f"{state}/{attempt}/{node}" for node in range(self._nodes)]):
             return True
         lost = self._lost()
@@ -134,7 +186,7 @@ class Machines(Alone):
     def leave(self) -> None:
         try:
             left = self._store.add("left", 1)
-            deadline = time.monotonic() + _GOODBYE
+            deadline = time.monotonic() + GOODBYE
             while self._node == 0 and left < self._nodes and time.monotonic() < deadline:
                 if self._lost() is not None:
                     return
@@ -143,32 +195,21 @@ class Machines(Alone):
         except DistNetworkError:  # machine 0 is gone, which was said before
             pass
 
-    def _beat(self):
-        if time.monotonic() - self._beaten >= _BEAT:
-            self._beaten = time.monotonic()
-            self._beats += 1
-            self._store.set(f"beat/{self._node}", str(self._beats))
-
     def _lost(self):
         """A launcher that gives no sign of life any more."""
-        now = time.monotonic()
-        for node in range(self._nodes):
-            if node == self._node:
-                continue
-            name = f"beat/{node}"
-            value = self._store.get(name) if self._store.check([name]) else b""
-            if self._seen.get(node, (None, 0.0))[0] != value:
-                self._seen[node] = value, now
-            elif now - self._seen[node][1] > _LOST:
-                return node
-        return None
+        others = (node for node in range(self._nodes) if node != self._node)
+        return next((node for node in others if self._beats.is_lost(node)), None)
+
+
+def seconds_in(text: str, name: str, default: float) -> float:
+    """What --rdzv-conf says of this name."""
+    found = dict(part.partition("=")[::2] for part in text.split(",") if part)
+    try:
+        return timedelta(seconds=float(found.get(name, default))).total_seconds()
+    except ValueError:
+        raise ValueError(f"--rdzv-conf: expected {name}=SECONDS, got {found[name]!r}") from None
 
 
 def join_timeout(text: str) -> float:
     """What --rdzv-conf says of join_timeout or timeout, in seconds."""
-    found = dict(part.partition("=")[::2] for part in text.split(",") if part)
-    value = found.get("join_timeout", found.get("timeout", "600"))
-    try:
-        return timedelta(seconds=float(value)).total_seconds()
-    except ValueError:
-        raise ValueError(f"--rdzv-conf: expected join_timeout=SECONDS, got {value!r}") from None
+    return seconds_in(text, "join_timeout", seconds_in(text, "timeout", 600.0))

@@ -181,8 +181,8 @@ def _make_group(store, ranks, rank, timeout, place, name, backends, index, pg_op
     made: Any = NoEngines(name)
     if own:
         made = core.make_group(
-            part._core, ranks, ranks.index(rank), name, timeout, world.hub,
-            f"{world.times}/{place}", "cpu" in own, "cuda" in own,
+            part._core, [world.origin_of(r) for r in ranks], ranks.index(rank), name, timeout,
+            world.hub, f"{world.times}/{place}", "cpu" in own, "cuda" in own,
         )  # fmt: skip
     engine = "threads" if world.hub is not None else "mpi" if "cpu" in own else "nccl"
     if len(set(backends.values())) == 1 and users:  # the user's object is the group
@@ -192,6 +192,7 @@ def _make_group(store, ranks, rank, timeout, place, name, backends, index, pg_op
     for user, served_by in zip(users.values(), chosen.values(), strict=True):
         user._begin(made, served_by, chosen, index, users)
     group._begin(made, engine, backends, index, users)
+    group._timeout = timeout
     if index is not None and "cuda" in own:
         made._connect(index)
     return group
@@ -409,6 +410,7 @@ def _set_pg_timeout(timeout: timedelta, group: Any = None) -> None:
     """The timeout of later collectives of a group."""
     found, limit = world.member(group, "_set_pg_timeout").group, _checked_timeout(timeout)
     found._core._set_timeout(limit)
+    found._timeout = limit
     for user in found._users.values():
         if hasattr(user, "set_timeout"):
             user.set_timeout(limit)

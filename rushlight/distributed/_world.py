@@ -35,7 +35,13 @@ class World:
         self.rpc: Any = None  # the worker that init_rpc made
         self.rpc_times = 0  # that it was called
         self.rpc_stores: dict[Any, Any] = {}  # where it met others, by how they were to meet
+        self.origins: list[int] | None = None  # what MPI calls the default group's ranks
+        self.roll_calls: dict[str, int] = {}  # of survivors, by the ranks asked
         self._hook: Any = None
+
+    def origin_of(self, rank: int) -> int:
+        """What MPI calls a rank of the default group: another number once ranks were lost."""
+        return rank if self.origins is None else self.origins[rank]
 
     def add(self, group: Any, ranks: list[int], backend: str) -> None:
         self.members[group.group_name] = Member(group, ranks, backend)
@@ -84,10 +90,14 @@ class World:
         if self.rpc is not None:
             self.rpc.stop()
             self.rpc = None
+        self.leave_groups()
+        self.default = self.store = self.origins = None
+
+    def leave_groups(self) -> None:
+        """Leaves all groups, and keeps the store."""
         for member in reversed(list(self.members.values())):
             member.group._shut_down()
         self.members.clear()
-        self.default = self.store = None
         self.count = 0
         self.local_counts.clear()
 

@@ -14,6 +14,7 @@ from rushlight.distributed._object_collectives import *
 from rushlight.distributed._process_groups import *
 from rushlight.distributed._process_groups import _set_pg_timeout, default_pg_timeout
 from rushlight.distributed._reductions import ReduceOp, _make_nccl_premul_sum, reduce_op
+from rushlight.distributed._shrink import SHRINK_ABORT, SHRINK_DEFAULT, shrink_group
 from rushlight.distributed._stores import PrefixStore, Store
 from rushlight.distributed._user_backends import _create_work_from_future
 from rushlight.distributed._world import world as _world

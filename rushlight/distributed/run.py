@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from rushlight.distributed._agent import Agent, Job, Logs
-from rushlight.distributed._machines import join_timeout
+from rushlight.distributed._machines import join_timeout, seconds_in
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
 
@@ -33,18 +33,22 @@ def get_args_parser() -> argparse.ArgumentParser:
             kwargs["default"] = set_before == "1" if flag else set_before
         parser.add_argument(*dict.fromkeys((f"--{name}", f"--{plain}", *more)), **kwargs)
 
-    option("nnodes", default="1", help="how many machines; MIN:MAX is taken as MAX")
+    option("nnodes", default="1", help="how many machines, or MIN:MAX of them")
     option("nproc-per-node", default="1", help='processes per machine, or "auto", "cpu", "gpu"')
-    option("node-rank", type=int, default=0, help="the number of this machine")
+    option("node-rank", type=int, default=None, help="the number of this machine; without it, and "
+           "with MIN:MAX, machines are numbered as they come")  # fmt: skip
     option("master-addr", default="127.0.0.1", help="the address of machine 0")
     option("master-port", type=int, default=29500, help="a free port there")
     option("standalone", action="store_true", help="one machine, and any free port")
     option("rdzv-endpoint", default="", help="HOST:PORT in place of the master's address and port")
     option("rdzv-backend", default="static", help="accepted; the launcher's own store serves")
     option("rdzv-id", default="none", help="a name of the job, the same on all machines")
-    option("rdzv-conf", default="", help="join_timeout=SECONDS to wait for the other machines")
+    option("rdzv-conf", default="", help="join_timeout=SECONDS to wait for the other machines, "
+           "last_call_timeout=SECONDS for more than MIN")  # fmt: skip
     option("max-restarts", type=int, default=0, help="how often all machines start again together "
            "after a failure")  # fmt: skip
+    option("max-lost-ranks", type=int, default=0, help="how many ranks of this machine may fail "
+           "while the others go on without them (distributed.shrink_group)")  # fmt: skip
     option("monitor-interval", type=float, default=0.1, help="seconds between two looks at what "
            "the other machines say; failures on this one are seen at once")  # fmt: skip
     option("start-method", default="spawn", help="accepted: each process is a program of its own")
@@ -81,6 +85,27 @@ def _processes(text):
     if text in ("auto", "cpu"):
         return len(os.sched_getaffinity(0))
     raise ValueError(f"--nproc-per-node: expected a number, auto, cpu or gpu, got {text!r}")
+
+
+def _machines(text):
+    """What --nnodes says: the least and the largest number."""
+    least, _, most = text.rpartition(":")
+    try:
+        counts = (int(least or most), int(most))
+    except ValueError:
+        counts = (0, 0)
+    if not 1 <= counts[0] <= counts[1]:
+        raise ValueError(f"--nnodes: expected a number or MIN:MAX, got {text!r}")
+    return counts
+
+
+def _node_rank(args, least, most):
+    if most == 1:
+        return 0
+    numbered = args.rdzv_backend == "static" and least == most
+    if args.node_rank is None and numbered:
+        return 0  # as torchrun has it
+    return args.node_rank
 
 
 def _streams(option, text):
@@ -121,13 +146,13 @@ def _agent(args: argparse.Namespace) -> Agent:
     if args.rdzv_endpoint:
         host, _, text = args.rdzv_endpoint.rpartition(":")
         host, port = (host, int(text)) if host else (text, port)
-    nodes = int(args.nnodes.rpartition(":")[2])
+    least, nodes = _machines(args.nnodes)
     if args.standalone:
-        host, port, nodes = "127.0.0.1", 0, 1
+        host, port, least, nodes = "127.0.0.1", 0, 1, 1
     job = Job(
         command=_command(args),
         nodes=nodes,
-        node_rank=0 if nodes == 1 else args.node_rank,
+        node_rank=_node_rank(args, least, nodes),
         processes=_processes(args.nproc_per_node),
         host=host,
         port=port,
@@ -142,6 +167,11 @@ def _agent(args: argparse.Namespace) -> Agent:
         ),
         monitor_interval=args.monitor_interval,
         join_timeout=join_timeout(args.rdzv_conf),
+        least_nodes=least,
+        max_lost_ranks=args.max_lost_ranks,
+        last_call=seconds_in(args.rdzv_conf, "last_call_timeout", 30.0),
+        lost=seconds_in(args.rdzv_conf, "keep_alive_interval", 5.0)
+        * seconds_in(args.rdzv_conf, "keep_alive_max_attempt", 3.0),
     )
     return Agent(job)
 

@@ -4,6 +4,7 @@
 // - Operations are queued in streams (cuLaunchHostFunc) and run behind the program; one whose other
 //   ranks do not come stands in its stream until the communicator is aborted, as a kernel would.
 // - A send ends when the other rank has taken it, so that ranks which wait for each other do.
+// - The first message of a communicator between two ranks keeps the host until both have called.
 // - With FAKE_NCCL_FAIL=n the n-th collective of a communicator fails behind the program.
 //
 // Compiled by tests/fake_gpu against the declarations of csrc/distributed/nccl/nccl_library.h.
@@ -22,7 +23,9 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <set>
 #include <thread>
+#include <tuple>
 
 using rush::cuda::CUstream;
 namespace fs = std::filesystem;
@@ -32,6 +35,7 @@ struct rush::distributed::nccl::ncclComm {
   int rank, size;
   long collectives = 0;
   std::map<std::pair<int, int>, long> sent, received;
+  std::set<std::tuple<int, int, bool>> connected;  // who sends to whom, and which end this is
   std::atomic<bool> aborted{false};
   std::atomic<int> error{kOk};
 };
@@ -149,11 +153,28 @@ struct Call {
   // before one of them ends, and sends end last, as they would run at the same time.
   std::function<void()> begin, end;
   bool sends = false;
+  int from = -1, to = -1;  // of a message
 };
 thread_local int t_depth = 0;
 thread_local std::vector<Call> t_calls;
 
-void launch(std::vector<Call> calls) {
+// All of a group call before one of them waits.
+bool connect(const std::vector<Call>& calls) {
+  std::vector<std::pair<ncclComm*, fs::path>> awaited;
+  for (const Call& call : calls) {
+    ncclComm& c = *call.comm;
+    if (call.from < 0 || !c.connected.insert({call.from, call.to, call.sends}).second) continue;
+    const std::string name = "p" + std::to_string(call.from) + "." + std::to_string(call.to);
+    write_file(c.folder / (name + (call.sends ? ".sends" : ".receives")), "");
+    awaited.emplace_back(&c, c.folder / (name + (call.sends ? ".receives" : ".sends")));
+  }
+  for (const auto& [c, path] : awaited)
+    if (!await_file(*c, path)) return false;
+  return true;
+}
+
+Result launch(std::vector<Call> calls) {
+  if (!connect(calls)) return kRemoteError;
   using Launch = int (*)(CUstream, void (*)(void*), void*);
   static const auto host_function =
       reinterpret_cast<Launch>(dlsym(dlopen("libcuda.so", RTLD_NOW), "cuLaunchHostFunc"));
@@ -170,6 +191,7 @@ void launch(std::vector<Call> calls) {
         delete group;
       },
       kept);
+  return kOk;
 }
 
 Result add(Call call) {
@@ -178,8 +200,7 @@ Result add(Call call) {
   if (t_depth > 0) return kOk;
   std::vector<Call> one = std::move(t_calls);
   t_calls.clear();
-  launch(std::move(one));
-  return kOk;
+  return launch(std::move(one));
 }
 
 // All ranks' bytes, once they are there.
@@ -267,8 +288,7 @@ FAKE(Result, ncclGroupEnd)() {
   if (--t_depth > 0 || t_calls.empty()) return kOk;
   std::vector<Call> calls = std::move(t_calls);
   t_calls.clear();
-  launch(std::move(calls));
-  return kOk;
+  return launch(std::move(calls));
 }
 FAKE(Result, ncclAllReduce)(const void* in, void* out, size_t n, DataType t, RedOp op, Comm c,
                             CUstream s) {
@@ -308,7 +328,7 @@ FAKE(Result, ncclSend)(const void* in, size_t n, DataType t, int peer, Comm c, C
     while (fs::exists(path) && nap(*c)) {
     }
   };
-  return add({s, c, begin, end, true});
+  return add({s, c, begin, end, true, c->rank, peer});
 }
 FAKE(Result, ncclRecv)(void* out, size_t n, DataType t, int peer, Comm c, CUstream s) {
   const fs::path path = message_at(c, peer, c->rank, c->received);
@@ -318,5 +338,5 @@ FAKE(Result, ncclRecv)(void* out, size_t n, DataType t, int peer, Comm c, CUstre
     std::memcpy(out, bytes.data(), std::min(bytes.size(), n * width(t)));
     fs::remove(path);
   };
-  return add({s, c, [] {}, end});
+  return add({s, c, [] {}, end, false, peer, c->rank});
 }

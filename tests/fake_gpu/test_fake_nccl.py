@@ -326,6 +326,14 @@ mesh = init_device_mesh("cuda", (SIZE,))
 d = distribute_tensor(rl.arange(6.0), mesh, [Shard(0)])
 assert d.to_local().is_cuda and d.to_local().cpu().tolist() == [3.0 * RANK + i for i in range(3)]
 assert d.full_tensor().shape == (6,)
+from rushlight.distributed.fsdp import CPUOffloadPolicy, fully_shard
+part = fully_shard(rl.nn.Linear(4, 4).cuda(), offload_policy=CPUOffloadPolicy())
+optimizer = rl.optim.AdamW(part.parameters())
+part(rl.ones(3, 4).cuda()).sum().backward()
+optimizer.step()
+for p in part.parameters():                # parts, gradients and states are the host's
+    kept = [p.to_local(), p.grad.to_local(), optimizer.state[p]["exp_avg"].to_local()]
+    assert [t.device.type for t in kept] == ["cpu"] * 3 and len(kept[0]) == 2
 import rushlight.distributed.checkpoint as dcp
 folder = os.environ["FAKE_NCCL_FOLDER"] + "/checkpoint"
 dcp.save({"d": d}, checkpoint_id=folder)
@@ -344,3 +352,55 @@ assert net[0].weight.to_local().is_cuda and net[0].weight.grad.to_local().shape 
 
 def test_training_flows(run_gpus):
     run_gpus(TRAINING)
+
+
+PIPELINES = """
+from rushlight.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+for kind in (ScheduleGPipe, Schedule1F1B):
+    stage = PipelineStage(rl.nn.Linear(4, 4).cuda(), RANK, SIZE, "cuda")
+    schedule = kind(stage, 4, loss_fn=rl.nn.functional.mse_loss)
+    for step in range(2):                  # the second one knows all shapes
+        losses = []
+        batch = (rl.ones(8, 4).cuda(),) if RANK == 0 else ()
+        last = {"target": rl.ones(8, 4).cuda(), "losses": losses} if RANK == SIZE - 1 else {}
+        out = schedule.step(*batch, **last)
+        assert (out is None) == (RANK < SIZE - 1) and len(losses) == 4 * (RANK == SIZE - 1)
+        assert stage.submod.weight.grad.is_cuda
+# Both ends of a pair send before they receive, and neither direction was used before.
+pair = dist.new_group([0, 1])
+if RANK < 2:
+    for size in (1, 1 << 20):
+        work = dist.isend(rl.full((size,), float(RANK)).cuda(), 1 - RANK, group=pair)
+        dist.recv(got := rl.zeros(size).cuda(), 1 - RANK, group=pair)
+        work.wait()
+        assert got.cpu()[-1] == 1 - RANK
+"""
+
+
+def test_pipelines(run_gpus):
+    """Kernels compute nothing; what is sent and received, and in which order, is real."""
+    run_gpus(PIPELINES, 3)
+
+
+@pytest.mark.slow
+def test_going_on_without_a_lost_rank(ranks):
+    group = ranks(
+        """
+        dist.all_reduce(x := gpu([1.0]))
+        x.item()
+        if RANK == 1:
+            os.kill(os.getpid(), 9)
+        try:
+            dist.all_reduce(x)
+            x.item()
+        except dist.DistBackendError:
+            here = dist.survivors(timeout=timedelta(seconds=3))
+        dist.shrink_group([r for r in range(SIZE) if r not in here])
+        dist.all_reduce(x := gpu([RANK + 1.0]))
+        print(here, dist.get_rank(), dist.get_world_size(), x.item(), flush=True)
+        """,
+        3,
+    )
+    ends = group.finish(60)
+    printed = [out for out, _, _ in ends]
+    assert printed == ["[0, 2] 0 2 4.0\n", "", "[0, 2] 1 2 4.0\n"], ends

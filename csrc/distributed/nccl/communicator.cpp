@@ -6,6 +6,7 @@
 
 #include "core/mutex.h"
 #include "cuda/runtime/device.h"
+#include "ops/ops.h"
 
 namespace rush::distributed::nccl {
 namespace {
@@ -44,37 +45,85 @@ struct Communicator::State {
     return true;
   }
 
-  void connect(Store& store, const std::string& key, int rank, int size, int device,
-               Milliseconds timeout) {
+  bool is_connected() {
+    const std::lock_guard lock(mutex);
+    return connected;
+  }
+
+  bool is_dropped() {
+    const std::lock_guard lock(mutex);
+    return dropped;
+  }
+
+  // A message of one byte. The first one between two ranks keeps the host in ncclSend and ncclRecv
+  // until the other rank has called, too: with this behind them, two ranks may both send first.
+  void greet(int rank, int device, cuda::Stream* stream) {
+    const Library& l = library();
+    const int64_t one[] = {1};
+    const Tensor byte =
+        empty(one, DType::Int8, std::nullopt, Device{DeviceType::CUDA, int8_t(device)});
+    cuda::Event ready, end;
+    ready.record(cuda::current_stream(device));
+    ready.make_wait(stream);
+    check_nccl(rank == 0 ? l.Send(byte.data(), 1, kInt8, 1, comm, stream->handle)
+                         : l.Recv(byte.data(), 1, kInt8, 0, comm, stream->handle),
+               "the first message", comm);
+    end.record(stream);
+    while (!end.done() && !is_dropped()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+  // False when it was dropped meanwhile.
+  bool join(Store& store, const Place& at) {
+    UniqueId id{};
     Comm made = nullptr;
+    if (!find_id(store, at.key, at.rank, at.timeout, id)) return false;
+    cuda::bind(at.device);
+    check_nccl(library().CommInitRank(&made, at.size, id, at.rank), "ncclCommInitRank");
+    const std::lock_guard lock(mutex);
+    if (dropped) {
+      library().CommAbort(made);
+      return false;
+    }
+    comm = made;
+    return true;
+  }
+
+  void connect(Store& store, const Place& at, cuda::Stream* stream) {
     std::string failed;
     try {
-      UniqueId id{};
-      if (!find_id(store, key, rank, timeout, id)) return;
-      cuda::bind(device);
-      check_nccl(library().CommInitRank(&made, size, id, rank), "ncclCommInitRank");
+      if (at.after)
+        while (!at.after->is_connected()) {
+          if (is_dropped()) return;
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      if (!join(store, at)) return;
+      if (at.for_messages) greet(at.rank, at.device, stream);
     } catch (const std::exception& e) {
       failed = e.what();
     }
     const std::lock_guard lock(mutex);
-    if (dropped) {
-      if (made && failed.empty()) library().CommAbort(made);
-      return;
-    }
-    comm = made;
+    if (dropped) return;
     error = failed;
     connected = failed.empty();
     changed.notify_all();
   }
+
+  // What there is to end, once.
+  Comm drop() {
+    const std::lock_guard lock(mutex);
+    const Comm left = dropped ? nullptr : comm;
+    dropped = true;
+    changed.notify_all();
+    return left;
+  }
 };
 
-Communicator::Communicator(std::shared_ptr<Store> store, std::string key, int rank, int size,
-                           int device, Milliseconds timeout)
-    : device(device),
-      stream(cuda::stream_from_set(device, kHighPriority)),
+Communicator::Communicator(std::shared_ptr<Store> store, Place at)
+    : device(at.device),
+      stream(cuda::stream_from_set(at.device, kHighPriority)),
       state_(std::make_shared<State>()) {
-  std::thread([=, state = state_] {
-    state->connect(*store, key, rank, size, device, timeout);
+  std::thread([store = std::move(store), at = std::move(at), state = state_, stream = stream] {
+    state->connect(*store, at, stream);
   }).detach();
 }
 
@@ -104,27 +153,21 @@ void Communicator::check_error() const {
 }
 
 void Communicator::abort() noexcept {
-  Comm comm = nullptr;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (!state_->dropped && state_->connected) comm = state_->comm;
-    state_->dropped = true;
-    state_->changed.notify_all();
-  }
+  const Comm comm = state_->drop();
   if (!comm) return;
   cuda::bind(device);
   library().CommAbort(comm);
 }
 
 void Communicator::destroy() noexcept {
-  Comm comm = nullptr;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (!state_->dropped && state_->connected) comm = state_->comm;
-    state_->dropped = true;
-    state_->changed.notify_all();
-  }
+  const bool in_order = state_->is_connected();
+  const Comm comm = state_->drop();
   if (!comm) return;
+  if (!in_order) {  // its first message is still under way
+    cuda::bind(device);
+    library().CommAbort(comm);
+    return;
+  }
   // It waits for the others, who may be gone.
   struct Ended {
     Mutex mutex{LockRank::Work};

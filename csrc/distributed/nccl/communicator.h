@@ -9,13 +9,23 @@
 
 namespace rush::distributed::nccl {
 
+class Communicator;
+
+// Who is connected, and how. The ranks agree on `key`, which nobody uses twice.
+struct Place {
+  std::string key;
+  int rank, size, device;
+  Milliseconds timeout;
+  bool for_messages = false;  // of two ranks: the first one sends
+  std::shared_ptr<Communicator> after = nullptr;  // connected before, on both ranks
+};
+
 // Connecting waits for all its ranks, in a way that cannot be left. So a thread of its own does
 // it, which is forgotten when the wait must end: what it makes then, it aborts itself.
 class Communicator {
  public:
-  // The ranks agree on `key`, which nobody uses twice, and find each other through the store.
-  Communicator(std::shared_ptr<Store> store, std::string key, int rank, int size, int device,
-               Milliseconds timeout);
+  // The ranks find each other through the store.
+  Communicator(std::shared_ptr<Store> store, Place at);
   ~Communicator();
   Communicator(const Communicator&) = delete;
 

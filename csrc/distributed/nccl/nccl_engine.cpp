@@ -48,8 +48,9 @@ class Queued final : public QueuedTransfer {
 };
 
 // Messages from one rank to another, in order. They have a communicator and a stream of their own,
-// so that two ranks may both send before they receive. Both directions are connected before the
-// first message: connecting may wait for kernels, and these for messages that are still to come.
+// so that two ranks may both send before they receive. Both directions are connected, and have
+// carried a byte, before the first message: connecting may wait for kernels, and these for messages
+// that are still to come.
 struct Lane {
   Mutex mutex{LockRank::Work};
   std::shared_ptr<Communicator> comm, back;
@@ -178,7 +179,8 @@ class NcclEngine final : public DeviceEngine {
     const std::lock_guard lock(mutex_);
     if (ended_) throw BackendError("the process group ended");
     if (!main_)
-      main_ = std::make_shared<Communicator>(store_, "nccl/all", rank_, size_, device, timeout_);
+      main_ = std::make_shared<Communicator>(store_,
+                                             Place{"nccl/all", rank_, size_, device, timeout_});
     check(main_->device == device, ErrorKind::Device, "process group",
           "a rank works with one GPU per group, which is cuda:", main_->device,
           ", got cuda:", device,
@@ -196,14 +198,20 @@ class NcclEngine final : public DeviceEngine {
     found = std::make_shared<Lane>();
     const auto back = std::make_shared<Lane>();
     lanes_[{to, from}] = back;
-    found->comm = back->back = connected(from, to, op.device);
-    found->back = back->comm = connected(to, from, op.device);
+    // One after the other, in one order on both ranks: their first messages run alone.
+    const int low = std::min(from, to), high = std::max(from, to);
+    const auto up = connected(low, high, op.device, nullptr);
+    const auto down = connected(high, low, op.device, up);
+    found->comm = back->back = from == low ? up : down;
+    found->back = back->comm = from == low ? down : up;
     return found;
   }
 
-  std::shared_ptr<Communicator> connected(int from, int to, int device) {
-    return std::make_shared<Communicator>(store_, concat("nccl/from/", from, "/to/", to),
-                                          rank_ == from ? 0 : 1, 2, device, timeout_);
+  std::shared_ptr<Communicator> connected(int from, int to, int device,
+                                          std::shared_ptr<Communicator> after) {
+    const int rank = rank_ == from ? 0 : 1;
+    return std::make_shared<Communicator>(store_, Place{concat("nccl/from/", from, "/to/", to),
+                                                        rank, 2, device, timeout_, true, after});
   }
 
   std::vector<std::shared_ptr<Communicator>> all(bool end) {

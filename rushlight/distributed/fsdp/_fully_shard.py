@@ -12,8 +12,9 @@ from rushlight.distributed.fsdp._policies import (
     OffloadPolicy,
 )
 from rushlight.distributed.fsdp._unit import Unit, placements_of
+from rushlight.distributed.tensor._dtensor import local_of, wrap
 from rushlight.distributed.tensor._modules import distribute_parameter
-from rushlight.nn import Module
+from rushlight.nn import Module, Parameter
 from rushlight.utils._pytree import tree_map
 
 __all__ = ["FSDPModule", "fully_shard"]
@@ -132,10 +133,9 @@ def fully_shard(
         raise NotImplementedError("fully_shard: shard_placement_fn is not there; dim 0 is cut")
     modules: list[Any] = list(module) if isinstance(module, (list, tuple)) else [module]
     grid = _mesh_of(mesh, modules)
-    if isinstance(offload_policy, CPUOffloadPolicy) and grid.device_type != "cpu":
-        raise NotImplementedError(
-            "fully_shard: CPUOffloadPolicy is for models on CPUs so far, where it changes nothing"
-        )
+    offload = offload_policy if isinstance(offload_policy, CPUOffloadPolicy) else None
+    if grid.device_type == "cpu":
+        offload = None  # they are there
     ignored = {id(p) for p in ignored_params or ()}
     done = {
         id(p) for m in modules for sub in m.modules() if isinstance(sub, FSDPModule)
@@ -156,13 +156,27 @@ def fully_shard(
                     sub._parameters[name] = shared[key]
                 else:
                     distribute_parameter(sub, name, grid, placements_of(grid))
+                    if offload is not None:
+                        _keep_on_cpu(sub, name, offload)
                     shared[key] = sub._parameters[name]
                 places.append((sub, name))
     drops = True if reshard_after_forward is None else bool(reshard_after_forward)
     unit = Unit(places, grid, mp_policy or MixedPrecisionPolicy(), drops)
+    unit.computes_on = grid.device_type if offload is not None else None
     for m in modules:
         _watch(m, unit, first=m is modules[0], last=m is modules[-1])
     return module
+
+
+def _keep_on_cpu(module: Module, name: str, policy: CPUOffloadPolicy) -> None:
+    """A parameter's part lies in the host's memory, and so do its gradient and what optimisers
+    keep."""
+    parameter: Any = module._parameters[name]
+    local = local_of(parameter).detach().cpu()
+    if policy.pin_memory:
+        local = local.pin_memory()
+    made = wrap(local, parameter._mesh, parameter._placements, parameter.shape)
+    module.register_parameter(name, Parameter(made, requires_grad=parameter.requires_grad))
 
 
 def _cast(values: Any, dtype: Any) -> Any:

@@ -25,6 +25,7 @@ class OffloadPolicy:
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parts of parameters are kept on the CPU, where all of them are so far."""
+    """Parts of parameters, their gradients and what optimisers keep lie in the host's memory, from
+    where they are copied to the GPU when they are gathered."""
 
     pin_memory: bool = True

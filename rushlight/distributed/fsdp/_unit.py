@@ -71,6 +71,7 @@ class Unit:
         self.policy, self.drops = policy, drops
         self.syncs = True
         self.divisor: float | None = None
+        self.computes_on: str | None = None  # the kind of device, where parts lie elsewhere
         self.ahead_forward: list[Unit] = []  # gathered while this one computes
         self.ahead_backward: list[Unit] = []
         self._begun: _Begun | None = None  # gathered ahead of its use
@@ -92,8 +93,10 @@ class Unit:
             self._hooks.__enter__()
 
     def _own(self):
-        """This rank's parts, in the dtype in which they are used."""
+        """This rank's parts, in the dtype and on the device in which they are used."""
         own = [local_of(p) for p in self.parameters]
+        if self.computes_on is not None:
+            own = [t.to(self.computes_on, non_blocking=True) for t in own]
         if self.policy.param_dtype is None:
             return own
         return [t.to(self.policy.param_dtype) if t.is_floating_point() else t for t in own]

@@ -63,7 +63,7 @@ def _job(config: LaunchConfig, command: list[str]) -> Job:
     return Job(
         command=command,
         nodes=config.max_nodes,
-        node_rank=0 if alone else int(config.rdzv_configs.get("rank", 0)),
+        node_rank=0 if alone else _node_rank(config),
         processes=config.nproc_per_node,
         host=host or "127.0.0.1",
         port=int(port) if port else (0 if alone else _PORT),
@@ -73,7 +73,17 @@ def _job(config: LaunchConfig, command: list[str]) -> Job:
         logs=Logs(),
         monitor_interval=config.monitor_interval,
         join_timeout=float(config.rdzv_timeout) if config.rdzv_timeout > 0 else 600.0,
+        least_nodes=config.min_nodes,
+        last_call=float(config.rdzv_configs.get("last_call_timeout", 30.0)),
     )
+
+
+def _node_rank(config: LaunchConfig) -> int | None:
+    """None: machines are numbered as they come."""
+    given = config.rdzv_configs.get("rank")
+    if given is None and config.rdzv_backend == "static" and config.min_nodes == config.max_nodes:
+        return 0
+    return None if given is None else int(given)
 
 
 def launch_agent(

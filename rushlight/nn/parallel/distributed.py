@@ -34,7 +34,7 @@ class DistributedDataParallel(Module, Joinable):
                  dim: int = 0, broadcast_buffers: bool = True, init_sync: bool = True,
                  process_group: Any = None, bucket_cap_mb: float | None = None,
                  find_unused_parameters: bool = False, check_reduction: bool = False,
-                 gradient_as_bucket_view: bool = False, static_graph: bool = False,
+                 gradient_as_bucket_view: bool = True, static_graph: bool = False,
                  delay_all_reduce_named_params: Any = None, param_to_hook_all_reduce: Any = None,
                  mixed_precision: Any = None, device_mesh: Any = None,
                  skip_all_reduce_unused_params: bool = False,

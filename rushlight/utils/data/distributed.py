@@ -58,14 +58,25 @@ class DistributedSampler(Sampler):
         self.rank = rank
         self.epoch = 0
         self.drop_last = drop_last
-        length = len(dataset)  # type: ignore[arg-type]
-        if drop_last and length % num_replicas != 0:
-            self.num_samples = math.ceil((length - num_replicas) / num_replicas)
-        else:
-            self.num_samples = math.ceil(length / num_replicas)
+        self.num_samples = self._share(len(dataset))  # type: ignore[arg-type]
         self.total_size = self.num_samples * num_replicas
         self.shuffle = shuffle
         self.seed = seed
+        self._done = 0  # samples of the order that the next pass leaves out: all ranks' together
+
+    def _share(self, length: int) -> int:
+        """How many of so many samples each rank gets."""
+        if self.drop_last and length % self.num_replicas != 0:
+            return max(0, math.ceil((length - self.num_replicas) / self.num_replicas))
+        return math.ceil(length / self.num_replicas)
+
+    def _going_on(self, order: list[int]) -> Iterator[int]:
+        """This rank's part of what an epoch on another number of ranks has left."""
+        left, self._done = order[self._done :], 0
+        share = self._share(len(left))
+        missing = share * self.num_replicas - len(left)
+        left += (order * math.ceil(max(0, missing) / len(order)))[: max(0, missing)]
+        return iter(left[self.rank : share * self.num_replicas : self.num_replicas])
 
     def __iter__(self) -> Iterator[int]:
         length = len(self.dataset)  # type: ignore[arg-type]
@@ -74,6 +85,8 @@ class DistributedSampler(Sampler):
             order = rushlight.randperm(length, generator=generator).tolist()
         else:
             order = list(range(length))
+        if self._done:
+            return self._going_on(order)
         missing = self.total_size - length
         if missing > 0 and not self.drop_last:
             order += (order * math.ceil(missing / length))[:missing]

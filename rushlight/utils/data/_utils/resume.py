@@ -4,6 +4,9 @@ The order of the samples comes from generators, so an epoch is described by thei
 began and by the number of batches handed out. Taking it up again puts that state back for a
 moment, asks the sampler for the same order, and passes over what was done.
 
+Ranks that share one order through a DistributedSampler may be another number when they go on, with
+another batch size: what counts is how many samples they have done together.
+
 Two things cannot be found again that way, so they are written down: what a sampler that is not ours
 has drawn ahead for workers, since it may draw from generators that the program uses, too; and which
 batches are missing where they come in any order.
@@ -23,7 +26,7 @@ from rushlight.utils.data.sampler import (
     WeightedRandomSampler,
 )
 
-VERSION = 2
+VERSION = 3
 _OURS = (
     BatchSampler, DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler,
     WeightedRandomSampler,
@@ -108,6 +111,9 @@ class Epoch:
         self._again = []  # of those, when the epoch is taken up: what is to be asked for again
         self._writes_waiting = self._others_before is not None or not loader.in_order
         self._writes_waiting &= not loader._is_iterable
+        sampler, self._step = _distributed(loader)
+        self._replicas = sampler and sampler.num_replicas
+        self._begin = 0  # samples that other numbers of ranks had done before
         self.by_worker = [0] * max(1, self.num_workers)  # batches handed out
         self.turn = 0  # whose batch of a stream comes next
         self.yielded = 0
@@ -148,21 +154,21 @@ class Epoch:
             _set_other_states(state["others"])
         if state["sampler_epoch"] is not None:
             _set_sampler_epoch(loader, state["sampler_epoch"])
+        begin, yielded = _position(loader, state)
         epoch = cls(loader)
-        epoch.yielded = state["yielded"]
+        epoch._begin, epoch.yielded = begin, yielded
         if loader._is_iterable:
             epoch.num_workers = state["num_workers"]
             epoch.by_worker, epoch.turn = list(state["by_worker"]), state["turn"]
         else:
-            epoch._pass_over(state)
+            epoch._pass_over(state["waiting"])
         # The order may have come from the default generator, but the program goes on with it.
         _set_state(rushlight.default_generator, now)
         if others_now is not None:
             _set_other_states(others_now)
         return epoch
 
-    def _pass_over(self, state):
-        waiting = state["waiting"]
+    def _pass_over(self, waiting):
         self._drawn = self.yielded + (0 if waiting is None else len(waiting))
         found = sum(1 for _ in itertools.islice(self._keys, self._drawn))
         if found < self._drawn:
@@ -186,7 +192,33 @@ class Epoch:
             "others": self._others_before,
             "sampler_epoch": self._sampler_epoch,
             "num_workers": self.num_workers,
+            "step": self._step,
+            "replicas": self._replicas,
+            "begin": self._begin,
         }
+
+
+def _distributed(loader):
+    """The sampler that gives each rank its share, and the samples of a step of all ranks."""
+    chain = _chain(loader._index_sampler)
+    if not loader._is_iterable and [type(s) for s in chain[:1]] == [BatchSampler]:
+        for sampler in chain:
+            if type(sampler) is DistributedSampler:
+                return sampler, sampler.num_replicas * chain[0].batch_size
+    return None, None
+
+
+def _position(loader, state):
+    """(samples that all ranks had done before this number of ranks, batches since). All ranks go
+    through one order together: where a step takes another number of samples, the epoch goes on
+    behind those that were done."""
+    sampler, step = _distributed(loader)
+    begin, yielded = state["begin"], state["yielded"]
+    if sampler is not None and state["step"] is not None:
+        if step != state["step"] or sampler.num_replicas != state["replicas"]:
+            begin, yielded = begin + yielded * state["step"], 0
+        sampler._done = begin
+    return begin, yielded
 
 
 def _draw_seed(generator):
@@ -226,7 +258,9 @@ def load_loader_state(loader, state):
     """What DataLoader.load_state_dict does. Returns the epoch to take up, or None."""
     if not isinstance(state, dict) or state.get("version") != VERSION:
         raise ValueError("load_state_dict: expected what state_dict of a DataLoader returned")
-    if state["batch_size"] != loader.batch_size:
+    _, step = _distributed(loader)
+    elastic = step is not None and (state["epoch"] is None or state["epoch"]["step"] is not None)
+    if state["batch_size"] != loader.batch_size and not elastic:
         raise ValueError(
             f"load_state_dict: the state was saved with batch_size={state['batch_size']}, this "
             f"loader has batch_size={loader.batch_size}"

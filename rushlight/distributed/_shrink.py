@@ -1,0 +1,97 @@
+"""Going on without lost ranks: those that are left form a smaller group, in the same processes."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+from typing import Any
+
+from rushlight.distributed._groups import ProcessGroup
+from rushlight.distributed._process_groups import begin, destroy_process_group, new_group
+from rushlight.distributed._stores import PrefixStore
+from rushlight.distributed._world import Member, world
+
+__all__ = ["SHRINK_ABORT", "SHRINK_DEFAULT", "shrink_group", "survivors"]
+
+SHRINK_DEFAULT, SHRINK_ABORT = 0, 1
+
+
+def survivors(group: Any = None, timeout: timedelta = timedelta(seconds=10)) -> list[int]:
+    """The ranks of a group that are left, after one was lost: those that call this within
+    ``timeout`` of the first one. All of them get the same list. Raises RuntimeError on a rank that
+    comes too late."""
+    member = world.member(group, "survivors")
+    size, rank = member.group.size(), member.group.rank()
+    name = "-".join(map(str, member.ranks))
+    turn = world.roll_calls[name] = world.roll_calls.get(name, 0) + 1
+    store = PrefixStore(f"survivors/{name}/{turn}", world.store)
+    store.set(str(rank), "")
+    names = [str(r) for r in range(size)]
+    deadline = time.monotonic() + timeout.total_seconds()
+    while not store.check(["list"]) and not store.check(names) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    here = [r for r in range(size) if store.check([names[r]])]
+    agreed = json.loads(store.compare_set("list", "", json.dumps(here)))
+    if rank not in agreed:
+        raise RuntimeError(
+            f"survivors: rank {rank} came later than {timeout.total_seconds():g} s after the "
+            f"first one, and ranks {agreed} go on without it"
+        )
+    return agreed
+
+
+def _kept(ranks_to_exclude: Any, size: int, rank: int) -> list[int]:
+    out = list(ranks_to_exclude)
+    if not all(isinstance(r, int) and not isinstance(r, bool) for r in out):
+        raise TypeError(f"shrink_group: ranks_to_exclude must be integers, got {out}")
+    if not out or len(set(out)) != len(out) or min(out) < 0 or max(out) >= size:
+        raise ValueError(
+            f"shrink_group: ranks_to_exclude must name different ranks from 0 to {size - 1}, at "
+            f"least one, got {out}"
+        )
+    if len(out) == size:
+        raise ValueError("shrink_group: no rank would be left")
+    if rank in out:
+        raise RuntimeError(f"shrink_group: rank {rank} is to be excluded, and must not call")
+    return [r for r in range(size) if r not in out]
+
+
+def shrink_group(
+    ranks_to_exclude: list[int], group: ProcessGroup | None = None,
+    shrink_flags: int = SHRINK_DEFAULT, pg_options: Any = None,
+) -> ProcessGroup:  # fmt: skip
+    """A group of the ranks that are not in ``ranks_to_exclude``, which all of them call, and no
+    other. ``group`` is left: a group that lost a rank cannot be used any more. In place of the
+    default group the new one becomes the default: its ranks are numbered anew, and all other groups
+    are left, too. ``shrink_flags`` is accepted: what still waits in the old group fails either
+    way."""
+    member = world.member(group, "shrink_group")
+    rank = member.group.rank()
+    kept = _kept(ranks_to_exclude, member.group.size(), rank)
+    if world.hub is not None:
+        raise NotImplementedError(
+            "shrink_group: the error of a simulated rank ends all of them; try it with processes"
+        )
+    if member.group is world.default:
+        _shrink_default(member, kept, kept.index(rank), pg_options)
+        return world.default
+    made = new_group(
+        [member.ranks[r] for r in kept], backend=member.backend, pg_options=pg_options,
+        use_local_synchronization=True,
+    )  # fmt: skip
+    destroy_process_group(member.group)
+    return made  # type: ignore[return-value]
+
+
+def _shrink_default(member: Member, kept: list[int], rank: int, pg_options: Any) -> None:
+    group = member.group
+    backends, index, timeout = group._backends, group._index, group._timeout
+    origins = [world.origin_of(r) for r in kept]
+    name = "-".join(map(str, origins))
+    store = PrefixStore(f"shrunk/{name}", world.store)
+    world.leave_groups()
+    world.origins = origins
+    world.roll_calls.clear()
+    world.times += 1
+    begin(store, rank, len(kept), timeout, member.backend, backends, index, pg_options)

@@ -10,6 +10,7 @@ TYPES = tuple(t for group in DTYPE_GROUPS.values() for t in group)
 COMPUTES = {t: [{"b": "bool", "u": "uint", "i": "int", "f": "float", "c": "complex"}[t[0]] + t[1:]]
             for t in TYPES if t != "bool"}  # fmt: skip
 COMPUTES |= {"bool": ["bool"], "f32": ["float32", "float16", "bfloat16"]}
+COMPUTES["f8"] = [d for d in DTYPES if d.startswith("float8")]
 
 
 def collect(rows):
@@ -44,7 +45,7 @@ def header(table) -> str:
         "enum class FnResult : uint8_t { Same, Bool, Real };",
         "struct FnInfo {\n  const char* name;  // of the functor in csrc/functors\n"
         "  uint8_t params;\n  FnResult result;\n"
-        "  uint16_t types;  // a bit for each dtype it takes\n};",
+        "  uint32_t types;  // a bit for each dtype it takes\n};",
     ]
     for arity, fns in table.items():
         enum = f"{arity.capitalize()}Fn"
@@ -111,7 +112,7 @@ def facts(table) -> str:
                 "functor": name,
                 "params": params,
                 "result": result.lower(),
-                "types": [t for t in TYPES if t in types],
+                "types": [t for t in TYPES if t in types and t != "f8"],
             }
             for name, (params, result, types) in fns.items()
         ]

@@ -24,15 +24,17 @@ ROW_KEYS = (
 )
 DTYPES = (
     "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 "
-    "float16 bfloat16 float32 float64 complex64 complex128"
+    "float16 bfloat16 float32 float64 complex64 complex128 "
+    "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz"
 ).split()
-# What a `kernel:` key may name; float16 and bfloat16 run through float.
+# What a `kernel:` key may name; float16, bfloat16 and the float8 types run through float.
 DTYPE_GROUPS = {
     "bool": ("bool",),
     "integral": ("u8", "i8", "i16", "i32", "i64"),
     "wide_unsigned": ("u16", "u32", "u64"),
     "floating": ("f32", "f64"),
     "complex": ("c64", "c128"),
+    "float8": ("f8",),
 }
 # The class of a kernel, the first word of the key: of the loops that are vectorised, of the special
 # functions (with their number of inputs), which are too long for that; or "fold", a reduction.

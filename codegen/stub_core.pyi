@@ -227,6 +227,10 @@ uint32: dtype
 uint64: dtype
 float16: dtype
 bfloat16: dtype
+float8_e4m3fn: dtype
+float8_e5m2: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2fnuz: dtype
 float32: dtype
 float64: dtype
 complex64: dtype

@@ -16,7 +16,7 @@ except ImportError as _error:
 from rushlight._C import *
 
 
-globals().update(_C._unsupported_dtypes)  # float8_e4m3fn, qint8, ...: names without tensors
+globals().update(_C._unsupported_dtypes)  # complex32, qint8, ...: names without tensors
 chalf = _C._unsupported_dtypes["complex32"]
 
 

@@ -64,7 +64,7 @@ Names that exist and do less than in PyTorch:
 - `profiler.profile`: records the CPU; kernels of GPUs are not recorded yet.
 - `fx`, `onnx`, `export`, `ao.quantization`, `sparse`, `nested`: names can be imported (and
   classes subclassed), and raise NotImplementedError when used.
-- dtypes `float8_*`, `complex32`, `qint8`, ...: names without tensors.
+- dtypes `float8_e8m0fnu`, `complex32`, `qint8`, ...: names without tensors.
 
 "raises" below: the name can be imported, and says when used why it is not supported.
 

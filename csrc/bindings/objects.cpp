@@ -49,7 +49,7 @@ PyObject* dtype_to_real(PyObject* o, PyObject*) { return wrap(to_real(dtype_of_o
 PyObject* dtype_to_complex(PyObject* o, PyObject*) {
   return guarded([&] {
     const DType t = dtype_of_object(o);
-    check(is_floating(t) || is_complex(t), ErrorKind::Runtime, "to_complex",
+    check((is_floating(t) && !is_float8(t)) || is_complex(t), ErrorKind::Runtime, "to_complex",
           "no complex dtype goes with ", t);
     return wrap(to_complex(t));
   });
@@ -156,8 +156,6 @@ struct UnsupportedRow {
   const char* kind;  // f: floating, c: complex, u: unsigned, i: signed
 };
 constexpr UnsupportedRow kUnsupported[] = {
-    {"float8_e4m3fn", 1, "f"},  {"float8_e4m3fnuz", 1, "f"},
-    {"float8_e5m2", 1, "f"},    {"float8_e5m2fnuz", 1, "f"},
     {"float8_e8m0fnu", 1, "f"}, {"float4_e2m1fn_x2", 1, "f"},
     {"complex32", 4, "c"},      {"qint8", 1, "i"},
     {"quint8", 1, "u"},         {"qint32", 4, "i"},

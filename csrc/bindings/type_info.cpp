@@ -26,6 +26,14 @@ FloatFormat float_format(DType t) {
       return {11, -14, 15, 3};
     case DType::BFloat16:
       return {8, -126, 127, 2};
+    case DType::Float8E4M3FN:
+      return {4, -6, 8, 0};
+    case DType::Float8E5M2:
+      return {3, -14, 15, 0};
+    case DType::Float8E4M3FNUZ:
+      return {4, -7, 7, 0};
+    case DType::Float8E5M2FNUZ:
+      return {3, -15, 15, 0};
     case DType::Float32:
       return {24, -126, 127, 6};
     default:
@@ -35,7 +43,11 @@ FloatFormat float_format(DType t) {
 
 double eps_of(DType t) { return std::ldexp(1.0, 1 - float_format(t).digits); }
 double tiny_of(DType t) { return std::ldexp(1.0, float_format(t).min_exponent); }
-double max_of(DType t) { return std::ldexp(2.0 - eps_of(t), float_format(t).max_exponent); }
+double max_of(DType t) {
+  // In e4m3fn the last number of the last exponent is NaN.
+  if (t == DType::Float8E4M3FN) return float8_e4m3fn::max;
+  return std::ldexp(2.0 - eps_of(t), float_format(t).max_exponent);
+}
 double resolution_of(DType t) { return 1.0 / std::pow(10.0, float_format(t).decimals); }
 
 template <double (*f)(DType)>
@@ -77,11 +89,11 @@ PyObject* make_info(PyTypeObject* type, const char* function, PyObject* args, Py
   });
 }
 PyObject* finfo_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  // float8 dtypes have limits, if no tensors.
+  // complex32 and float8_e8m0fnu have limits, if no tensors.
   if (PyTuple_GET_SIZE(args) == 1 && !kwargs) {
     PyObject* given = PyTuple_GET_ITEM(args, 0);
     if (is_unsupported_dtype(given)) {
-      PyObject* module = PyImport_ImportModule("rushlight._float8");
+      PyObject* module = PyImport_ImportModule("rushlight._foreign_limits");
       PyObject* found = module ? PyObject_CallMethod(module, "finfo_of", "O", given) : nullptr;
       Py_XDECREF(module);
       return found;

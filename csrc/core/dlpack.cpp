@@ -2,6 +2,27 @@
 
 namespace rush::dl {
 
+namespace {
+
+uint8_t floating_code(DType t) {
+  switch (t) {
+    case DType::BFloat16:
+      return kBfloat;
+    case DType::Float8E4M3FN:
+      return kFloat8E4M3FN;
+    case DType::Float8E5M2:
+      return kFloat8E5M2;
+    case DType::Float8E4M3FNUZ:
+      return kFloat8E4M3FNUZ;
+    case DType::Float8E5M2FNUZ:
+      return kFloat8E5M2FNUZ;
+    default:
+      return kFloat;
+  }
+}
+
+}  // namespace
+
 Type dl_type(DType t) {
   const auto bits = uint8_t(8 * element_size(t));
   switch (category(t)) {
@@ -10,7 +31,7 @@ Type dl_type(DType t) {
     case Category::Integer:
       return {info(t).is_signed ? kInt : kUInt, bits, 1};
     case Category::Floating:
-      return {t == DType::BFloat16 ? kBfloat : kFloat, bits, 1};
+      return {floating_code(t), bits, 1};
     default:
       return {kComplex, bits, 1};
   }

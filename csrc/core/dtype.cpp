@@ -33,6 +33,10 @@ DType promote_floats(DType a, DType b) {
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
+  if (is_float8(a) || is_float8(b)) {
+    fail(ErrorKind::DType, "promote_types", "no promotion is defined for float8 types, got ", a,
+         " and ", b, ": convert one of them with .to(dtype) first");
+  }
   const Category ca = category(a), cb = category(b);
   if (ca != cb) {
     const DType high = ca > cb ? a : b, low = ca > cb ? b : a;
@@ -63,8 +67,8 @@ bool can_cast(DType from, DType to) {
 DType default_dtype() { return g_default_dtype.load(std::memory_order_relaxed); }
 
 void set_default_dtype(DType t) {
-  check(is_floating(t), ErrorKind::Type, "set_default_dtype",
-        "the default must be a floating dtype, got ", t);
+  check(is_floating(t) && !is_float8(t), ErrorKind::Type, "set_default_dtype",
+        "the default must be a floating dtype that is computed in, got ", t);
   g_default_dtype.store(t, std::memory_order_relaxed);
 }
 

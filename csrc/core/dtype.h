@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/export.h"
+#include "functors/float8.h"
 #include "functors/types.h"
 
 namespace rush {
@@ -32,8 +33,13 @@ enum class DType : uint8_t {
   Float64,
   Complex64,
   Complex128,
+  // Elements that are stored, moved and converted, and not computed in.
+  Float8E4M3FN,
+  Float8E5M2,
+  Float8E4M3FNUZ,
+  Float8E5M2FNUZ,
 };
-inline constexpr int kDTypeCount = 15;
+inline constexpr int kDTypeCount = 19;
 
 enum class Category : uint8_t { Bool, Integer, Floating, Complex };
 
@@ -45,14 +51,25 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo kDTypes[kDTypeCount] = {
-    {"bool", 1, Category::Bool, false},          {"uint8", 1, Category::Integer, false},
-    {"int8", 1, Category::Integer, true},        {"int16", 2, Category::Integer, true},
-    {"int32", 4, Category::Integer, true},       {"int64", 8, Category::Integer, true},
-    {"uint16", 2, Category::Integer, false},     {"uint32", 4, Category::Integer, false},
-    {"uint64", 8, Category::Integer, false},     {"float16", 2, Category::Floating, true},
-    {"bfloat16", 2, Category::Floating, true},   {"float32", 4, Category::Floating, true},
-    {"float64", 8, Category::Floating, true},    {"complex64", 8, Category::Complex, true},
+    {"bool", 1, Category::Bool, false},
+    {"uint8", 1, Category::Integer, false},
+    {"int8", 1, Category::Integer, true},
+    {"int16", 2, Category::Integer, true},
+    {"int32", 4, Category::Integer, true},
+    {"int64", 8, Category::Integer, true},
+    {"uint16", 2, Category::Integer, false},
+    {"uint32", 4, Category::Integer, false},
+    {"uint64", 8, Category::Integer, false},
+    {"float16", 2, Category::Floating, true},
+    {"bfloat16", 2, Category::Floating, true},
+    {"float32", 4, Category::Floating, true},
+    {"float64", 8, Category::Floating, true},
+    {"complex64", 8, Category::Complex, true},
     {"complex128", 16, Category::Complex, true},
+    {"float8_e4m3fn", 1, Category::Floating, true},
+    {"float8_e5m2", 1, Category::Floating, true},
+    {"float8_e4m3fnuz", 1, Category::Floating, true},
+    {"float8_e5m2fnuz", 1, Category::Floating, true},
 };
 
 constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int>(t)]; }
@@ -63,8 +80,11 @@ constexpr bool is_complex(DType t) { return category(t) == Category::Complex; }
 constexpr bool is_floating(DType t) { return category(t) == Category::Floating; }
 constexpr bool is_integral(DType t) { return category(t) == Category::Integer; }  // without bool
 constexpr bool is_reduced_float(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-// What elements of this type are computed in.
-constexpr DType compute_type(DType t) { return is_reduced_float(t) ? DType::Float32 : t; }
+constexpr bool is_float8(DType t) { return t >= DType::Float8E4M3FN; }
+// What elements of this type are computed in; float8 only where an op says `takes_float8`.
+constexpr DType compute_type(DType t) {
+  return is_reduced_float(t) || is_float8(t) ? DType::Float32 : t;
+}
 constexpr bool is_differentiable(DType t) { return is_floating(t) || is_complex(t); }
 inline std::ostream& operator<<(std::ostream& os, DType t) { return os << name(t); }
 
@@ -141,6 +161,22 @@ struct CppType<DType::Complex128> {
   using type = complex<double>;
 };
 template <>
+struct CppType<DType::Float8E4M3FN> {
+  using type = float8_e4m3fn;
+};
+template <>
+struct CppType<DType::Float8E5M2> {
+  using type = float8_e5m2;
+};
+template <>
+struct CppType<DType::Float8E4M3FNUZ> {
+  using type = float8_e4m3fnuz;
+};
+template <>
+struct CppType<DType::Float8E5M2FNUZ> {
+  using type = float8_e5m2fnuz;
+};
+template <>
 struct DTypeOf<bool> {
   static constexpr DType value = DType::Bool;
 };
@@ -200,6 +236,22 @@ template <>
 struct DTypeOf<complex<double>> {
   static constexpr DType value = DType::Complex128;
 };
+template <>
+struct DTypeOf<float8_e4m3fn> {
+  static constexpr DType value = DType::Float8E4M3FN;
+};
+template <>
+struct DTypeOf<float8_e5m2> {
+  static constexpr DType value = DType::Float8E5M2;
+};
+template <>
+struct DTypeOf<float8_e4m3fnuz> {
+  static constexpr DType value = DType::Float8E4M3FNUZ;
+};
+template <>
+struct DTypeOf<float8_e5m2fnuz> {
+  static constexpr DType value = DType::Float8E5M2FNUZ;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -251,8 +303,9 @@ template <class F>
 decltype(auto) dispatch_storage(std::string_view op, DType t, F&& f) {  // every type there is
   return dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
                   DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16,
-                  DType::Complex64, DType::Complex128, DType::UInt16, DType::UInt32, DType::UInt64>(
-      op, t, std::forward<F>(f));
+                  DType::Complex64, DType::Complex128, DType::UInt16, DType::UInt32, DType::UInt64,
+                  DType::Float8E4M3FN, DType::Float8E5M2, DType::Float8E4M3FNUZ,
+                  DType::Float8E5M2FNUZ>(op, t, std::forward<F>(f));
 }
 // For kernels that only move bytes: one instance a width.
 template <class F>

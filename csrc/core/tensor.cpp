@@ -294,6 +294,8 @@ DType ResultType::get() const {
     if (!high) return low;
     if (!low || category(*low) <= category(*high)) return high;
     // A floating tensor next to a complex number keeps its precision.
+    check(!is_complex(*low) || !is_float8(*high), ErrorKind::DType, "result_type",
+          "no complex type goes with ", *high);
     if (is_complex(*low) && is_floating(*high))
       return *high == DType::Float64 ? DType::Complex128 : DType::Complex64;
     return category(*low) == Category::Integer ? promote(*high, *low) : *low;

@@ -23,7 +23,11 @@ inline constexpr std::string_view kStorageClasses[kDTypeCount] = {"BoolStorage",
                                                                   "FloatStorage",
                                                                   "DoubleStorage",
                                                                   "ComplexFloatStorage",
-                                                                  "ComplexDoubleStorage"};
+                                                                  "ComplexDoubleStorage",
+                                                                  "",
+                                                                  "",
+                                                                  "",
+                                                                  ""};
 
 inline std::string_view storage_class(DType dtype) { return kStorageClasses[int(dtype)]; }
 

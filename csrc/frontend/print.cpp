@@ -21,8 +21,13 @@ namespace {
 
 std::string class_name(const Tensor& t) {
   static constexpr const char* names[kDTypeCount] = {
-      "Bool",   "Byte", "Char",     "Short", "Int",    "Long",         "UInt16",       "UInt32",
-      "UInt64", "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"};
+      "Bool",           "Byte",         "Char",
+      "Short",          "Int",          "Long",
+      "UInt16",         "UInt32",       "UInt64",
+      "Half",           "BFloat16",     "Float",
+      "Double",         "ComplexFloat", "ComplexDouble",
+      "Float8_e4m3fn",  "Float8_e5m2",  "Float8_e4m3fnuz",
+      "Float8_e5m2fnuz"};
   const char* where = t.is_cuda() ? "CUDA" : t.is_meta() ? "Meta" : "CPU";
   return std::string(where) + names[int(t.dtype())] + "Type";
 }

@@ -1,12 +1,13 @@
 // convert.h: one element from any type to any other, with PyTorch's meaning and no undefined case.
 #pragma once
 
+#include "float8.h"
 #include "types.h"
 
 namespace rush {
 
 template <class T>
-inline constexpr bool is_short_float = is_same<T, half> || is_same<T, bfloat16>;
+inline constexpr bool is_short_float = is_same<T, half> || is_same<T, bfloat16> || is_float8_v<T>;
 
 // Truncates; what does not fit (NaN too) becomes the lowest value, as the x86 instruction has it.
 template <class I, class F>

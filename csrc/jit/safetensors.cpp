@@ -19,11 +19,24 @@ struct FormatName {
   const char* name;
 };
 constexpr FormatName kNames[] = {
-    {DType::Bool, "BOOL"},     {DType::UInt8, "U8"},      {DType::Int8, "I8"},
-    {DType::Int16, "I16"},     {DType::UInt16, "U16"},    {DType::Float16, "F16"},
-    {DType::BFloat16, "BF16"}, {DType::Int32, "I32"},     {DType::UInt32, "U32"},
-    {DType::Float32, "F32"},   {DType::Float64, "F64"},   {DType::Int64, "I64"},
-    {DType::UInt64, "U64"},    {DType::Complex64, "C64"},
+    {DType::Bool, "BOOL"},
+    {DType::UInt8, "U8"},
+    {DType::Int8, "I8"},
+    {DType::Int16, "I16"},
+    {DType::UInt16, "U16"},
+    {DType::Float16, "F16"},
+    {DType::BFloat16, "BF16"},
+    {DType::Int32, "I32"},
+    {DType::UInt32, "U32"},
+    {DType::Float32, "F32"},
+    {DType::Float64, "F64"},
+    {DType::Int64, "I64"},
+    {DType::UInt64, "U64"},
+    {DType::Complex64, "C64"},
+    {DType::Float8E4M3FN, "F8_E4M3"},
+    {DType::Float8E5M2, "F8_E5M2"},
+    {DType::Float8E4M3FNUZ, "F8_E4M3FNUZ"},
+    {DType::Float8E5M2FNUZ, "F8_E5M2FNUZ"},
 };
 
 const char* name_in_format(const NamedTensor& t) {

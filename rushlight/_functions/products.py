@@ -9,7 +9,6 @@ from rushlight.types import _dtype
 __all__ = [
     "_addmm_activation",
     "_grouped_mm",
-    "_int_mm",
     "_stack",
     "_trilinear",
     "dsmm",
@@ -115,10 +114,3 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False):
     """relu, or gelu, of addmm."""
     result = _C.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
     return _C.gelu(result, approximate="tanh") if use_gelu else result.relu()
-
-
-def _int_mm(self, mat2):
-    """The product of int8 matrices in int32."""
-    if self.dtype != _C.int8 or mat2.dtype != _C.int8:
-        raise _C.DTypeError(f"_int_mm: needs int8 matrices, got {self.dtype} and {mat2.dtype}")
-    return _C.mm(self.to(_C.int32), mat2.to(_C.int32))

@@ -52,7 +52,6 @@ REASONS = {
         "files are read and written by rushlight.load and rushlight.save",
         NOT_PLANNED,
     ),
-    "float8": ("there are no tensors of 8-bit floats", "float16 and bfloat16 are", NOT_PLANNED),
     "fx": (
         "this part of fx is not there",
         "tracers, graphs, interpreters and replaced patterns are",

@@ -8,7 +8,6 @@ that consist of such names have no files (absent.MODULES): import_hook.py makes 
 ROWS = (
     ("", "files", "PyTorchFileReader PyTorchFileWriter", ""),
     ("", "compiled graphs", "TensorType", ""),
-    ("", "float8", "", "_scaled_mm"),
     (
         "_C",
         "compiled graphs",

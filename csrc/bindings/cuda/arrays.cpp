@@ -12,9 +12,10 @@ namespace {
 
 constexpr const char* kName = "__cuda_array_interface__";
 
-// As NumPy spells types; bfloat16 has no letter there.
+// As NumPy spells types; bfloat16 and float8 have no letter there.
 std::string type_string(DType t) {
   if (t == DType::BFloat16) return "<V2";
+  if (is_float8(t)) return "|V1";
   const int64_t size = element_size(t);
   const char* order = size == 1 ? "|" : "<";
   const char* letter = t == DType::Bool    ? "b"

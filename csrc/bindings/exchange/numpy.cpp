@@ -61,20 +61,22 @@ bool is_instance(PyObject* o, const Handle& type) {
   return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(type.get()));
 }
 
+// Types that NumPy has from the package ml_dtypes, under the same names.
+bool is_of_ml_dtypes(DType t) { return t == DType::BFloat16 || is_float8(t); }
+
 PyObject* numpy_dtype(DType t) {
   NumPy& np = required_numpy();
   Handle& slot = np.dtypes[int(t)];
   if (slot) return slot.get();
   Handle source;
-  if (t == DType::BFloat16) {
+  if (is_of_ml_dtypes(t)) {
     const Handle extra = Handle::maybe(PyImport_ImportModule("ml_dtypes"));
     if (!extra) {
       PyErr_Clear();
-      fail(ErrorKind::Type, "numpy",
-           "NumPy has no bfloat16 of its own: install ml_dtypes, or "
-           "convert with .float() first");
+      fail(ErrorKind::Type, "numpy", "NumPy has no ", t,
+           " of its own: install ml_dtypes, or convert with .float() first");
     }
-    source = Handle::steal(PyObject_GetAttrString(extra.get(), "bfloat16"));
+    source = Handle::steal(PyObject_GetAttrString(extra.get(), name(t).data()));
   } else {
     source = Handle::steal(PyUnicode_FromString(name(t).data()));
   }
@@ -269,7 +271,7 @@ std::optional<DType> dtype_from_numpy(PyObject* dtype) {
   const std::string_view text = text_of(name_object.get());
   for (int i = 0; i < kDTypeCount; ++i) {
     if (text != name(DType(i))) continue;
-    if (DType(i) != DType::BFloat16) numpy_dtype(DType(i));  // so that the next look is a quick one
+    if (!is_of_ml_dtypes(DType(i))) numpy_dtype(DType(i));  // so that the next look is a quick one
     return DType(i);
   }
   return std::nullopt;
@@ -300,11 +302,12 @@ Tensor tensor_from_array(PyObject* array, bool warn) {
     const Handle text = Handle::steal(PyObject_Str(dtype.get()));
     fail(ErrorKind::Type, "from_numpy", "can't convert an array of type ", text_of(text.get()),
          "; supported are float64, float32, float16, complex64, complex128, int64, int32, int16, "
-         "int8, uint64, uint32, uint16, uint8, bool, and bfloat16 of ml_dtypes");
+         "int8, uint64, uint32, uint16, uint8, bool, and bfloat16 and float8 of ml_dtypes");
   }
-  if (*t != DType::BFloat16) return tensor_from_buffer(array, *t, warn);
-  // The buffer protocol knows no bfloat16; its bits as integers are the same memory.
-  const Handle bits = Handle::steal(PyObject_CallMethod(array, "view", "s", "uint16"));
+  if (!is_of_ml_dtypes(*t)) return tensor_from_buffer(array, *t, warn);
+  // The buffer protocol knows no such types; their bits as integers are the same memory.
+  const Handle bits =
+      Handle::steal(PyObject_CallMethod(array, "view", "s", is_float8(*t) ? "uint8" : "uint16"));
   return tensor_from_buffer(bits.get(), *t, warn);
 }
 

@@ -16,6 +16,7 @@ namespace {
 constexpr DType kFrequent[] = {DType::Float32, DType::Float64, DType::Float16, DType::BFloat16,
                                DType::Int64,   DType::Int32,   DType::UInt8,   DType::Bool};
 constexpr int kCount = 8;
+constexpr DType kWide[] = {DType::Float32, DType::BFloat16, DType::Float16};
 
 template <class From, class To>
 void flat(char* dst, int64_t, const char* src, int64_t, int64_t n) {
@@ -73,6 +74,19 @@ void round_to<half>(char* const* ptrs, int64_t n, const Number*) {
 }
 #endif
 
+template <DType from, DType to>
+constexpr void add_pair(ConvertTable& t) {
+  using From = typename CppType<from>::type;
+  using To = typename CppType<to>::type;
+  t.fn[static_cast<int>(from)][static_cast<int>(to)] = flat<From, To>;
+}
+// The float8 types of networks, from and to what those are computed in.
+template <DType small, int... wide>
+constexpr void add_float8(ConvertTable& t, std::integer_sequence<int, wide...>) {
+  (add_pair<small, kWide[wide]>(t), ...);
+  (add_pair<kWide[wide], small>(t), ...);
+}
+
 template <int... pair>
 constexpr ConvertTable make(std::integer_sequence<int, pair...>) {
   ConvertTable t{};
@@ -81,12 +95,11 @@ constexpr ConvertTable make(std::integer_sequence<int, pair...>) {
   (
       [&] {
         constexpr DType from = kFrequent[pair / kCount], to = kFrequent[pair % kCount];
-        if constexpr (from != to) {
-          t.fn[static_cast<int>(from)][static_cast<int>(to)] =
-              flat<typename CppType<from>::type, typename CppType<to>::type>;
-        }
+        if constexpr (from != to) add_pair<from, to>(t);
       }(),
       ...);
+  add_float8<DType::Float8E4M3FN>(t, std::make_integer_sequence<int, 3>{});
+  add_float8<DType::Float8E5M2>(t, std::make_integer_sequence<int, 3>{});
   return t;
 }
 

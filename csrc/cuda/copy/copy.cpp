@@ -34,9 +34,9 @@ std::string spell_copy(uint64_t key) {
                 type(from), ", ", how(mode), ">");
 }
 std::string spell_fill(uint64_t key) {
-  const auto mode = unsigned(key >> 4);
+  const auto mode = unsigned(key >> 5);
   return concat(mode < kShort ? "rush::fill_flat<" : "rush::fill_strided<",
-                kernel_type(DType(key & 15)), ", ", how(mode), ">");
+                kernel_type(DType(key & 31)), ", ", how(mode), ">");
 }
 constexpr uint64_t kNarrow = 32, kApart = 64;  // beside an element's bytes
 std::string spell_turn(uint64_t key) {
@@ -322,14 +322,14 @@ void fill(const Tensor& dst, const Scalar& value) {
   if (flat) {
     const int64_t width = is_aligned(dst.data(), 16) ? 16 / dst.element_size() : 1;
     const FillArgs args{n, dst.data(), number};
-    launch_each(kFill, uint64_t(std::countr_zero(uint64_t(width))) << 4 | type, device,
+    launch_each(kFill, uint64_t(std::countr_zero(uint64_t(width))) << 5 | type, device,
                 (n + width - 1) / width, args);
     return;
   }
   with_nest(walk, [&]<class I>(const Nest<I, 1>& nest) {
     walk.peel([&](const std::array<int64_t, 1>& offsets, int64_t count) {
       const FillArgs args{count, dst.data<char>() + offsets[0] * dst.element_size(), number};
-      launch_each(kFill, uint64_t(sizeof(I) == 4 ? kShort : kLong) << 4 | type, device, count, args,
+      launch_each(kFill, uint64_t(sizeof(I) == 4 ? kShort : kLong) << 5 | type, device, count, args,
                   nest);
     });
   });

@@ -33,8 +33,8 @@ std::string spell_between(uint64_t key) {
 }
 std::string spell_scatter(uint64_t key) {
   constexpr const char* fns[] = {"Set", "Add", "Mul", "Max", "Min"};
-  return concat(key >> 8 & 1 ? "rush::scatter_each<" : "rush::scatter<", "rush::Scatter",
-                fns[key >> 5 & 7], ", ", kernel_type(DType(key >> 1 & 15)), ", ",
+  return concat(key >> 9 & 1 ? "rush::scatter_each<" : "rush::scatter<", "rush::Scatter",
+                fns[key >> 6 & 7], ", ", kernel_type(DType(key >> 1 & 31)), ", ",
                 index_type(key & 1), ">");
 }
 const KernelFamily kRead{"index.cu", spell_read};
@@ -176,7 +176,7 @@ void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   const bool each = writes_each(fn, type, lines.length);
   with_nest(walk, [&]<class I>(const Nest<I, 3>& nest) {
     const uint64_t key =
-        uint64_t(each) << 8 | uint64_t(fn) << 5 | uint64_t(type) << 1 | (sizeof(I) == 8);
+        uint64_t(each) << 9 | uint64_t(fn) << 6 | uint64_t(type) << 1 | (sizeof(I) == 8);
     walk.peel([&](const std::array<int64_t, 3>& offsets, int64_t count) {
       args.lines = count;
       args.out = lines.dst.data<char>() + offsets[0] * item;

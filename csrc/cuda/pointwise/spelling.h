@@ -14,9 +14,9 @@ namespace rush::cuda {
 inline uint64_t pointwise_key(unsigned fn, DType compute, unsigned mode, const DType* types,
                               int operands) {
   uint64_t key = fn;
-  key = key << 4 | unsigned(compute);
+  key = key << 5 | unsigned(compute);
   key = key << 3 | mode;
-  for (int i = 0; i < operands; ++i) key = key << 4 | unsigned(types[i]);
+  for (int i = 0; i < operands; ++i) key = key << 5 | unsigned(types[i]);
   return key;
 }
 template <int Inputs>
@@ -27,10 +27,10 @@ struct PointwiseKey {
 template <int Inputs>
 PointwiseKey<Inputs> read_pointwise_key(uint64_t key) {
   PointwiseKey<Inputs> k;
-  for (int i = Inputs; i >= 0; --i, key >>= 4) k.types[i] = DType(key & 15);
+  for (int i = Inputs; i >= 0; --i, key >>= 5) k.types[i] = DType(key & 31);
   k.mode = key & 7;
-  k.compute = DType(key >> 3 & 15);
-  k.fn = unsigned(key >> 7);
+  k.compute = DType(key >> 3 & 31);
+  k.fn = unsigned(key >> 8);
   return k;
 }
 

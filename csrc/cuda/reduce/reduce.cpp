@@ -37,7 +37,7 @@ struct Instance {
   unsigned width_log, long_index, across, straight;
 
   uint64_t key() const {
-    return uint64_t(fold) << 18 | uint64_t(type) << 14 | uint64_t(in) << 10 | uint64_t(out) << 6 |
+    return uint64_t(fold) << 21 | uint64_t(type) << 16 | uint64_t(in) << 11 | uint64_t(out) << 6 |
            width_log << 3 | long_index << 2 | across << 1 | straight;
   }
   static Instance of(uint64_t key) {
@@ -46,10 +46,10 @@ struct Instance {
     i.across = key >> 1 & 1;
     i.long_index = key >> 2 & 1;
     i.width_log = key >> 3 & 7;
-    i.out = DType(key >> 6 & 15);
-    i.in = DType(key >> 10 & 15);
-    i.type = DType(key >> 14 & 15);
-    i.fold = ReduceFn(key >> 18);
+    i.out = DType(key >> 6 & 31);
+    i.in = DType(key >> 11 & 31);
+    i.type = DType(key >> 16 & 31);
+    i.fold = ReduceFn(key >> 21);
     return i;
   }
   std::string types() const {

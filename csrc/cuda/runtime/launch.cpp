@@ -256,7 +256,11 @@ const char* kernel_type(DType dtype) {
                                                      "float",
                                                      "double",
                                                      "rush::complex<float>",
-                                                     "rush::complex<double>"};
+                                                     "rush::complex<double>",
+                                                     "rush::float8_e4m3fn",
+                                                     "rush::float8_e5m2",
+                                                     "rush::float8_e4m3fnuz",
+                                                     "rush::float8_e5m2fnuz"};
   return names[int(dtype)];
 }
 

@@ -14,10 +14,34 @@ using MatmulDesc = struct LtMatmulDesc*;
 using Layout = struct LtMatrixLayout*;
 using Preference = struct LtPreference*;
 
-enum DataType : int { kR32F = 0, kR64F = 1, kR16F = 2, kC32F = 4, kC64F = 5, kR16BF = 14 };
-enum ComputeType : int { k32F = 68, k64F = 70, k32FFastTF32 = 77 };
+enum DataType : int {
+  kR32F = 0,
+  kR64F = 1,
+  kR16F = 2,
+  kR8I = 3,
+  kC32F = 4,
+  kC64F = 5,
+  kR32I = 10,
+  kR16BF = 14,
+  kR8FE4M3 = 28,
+  kR8FE5M2 = 29,
+};
+enum ComputeType : int { k32F = 68, k64F = 70, k32I = 72, k32FFastTF32 = 77 };
 enum Operation : int { kNone = 0, kTranspose = 1 };
-enum DescAttribute : int { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };
+enum DescAttribute : int {
+  kTransA = 3,
+  kTransB = 4,
+  kEpilogue = 7,
+  kBiasPointer = 8,
+  kScalePointerA = 17,
+  kScalePointerB = 18,
+  kFastAccumulation = 25,
+  kBiasType = 26,
+  kScaleModeA = 31,
+  kScaleModeB = 32,
+};
+// How many numbers there are behind a scale's pointer: one, or one for each row.
+enum ScaleMode : int32_t { kOneScale = 0, kScaleOfRow = 3 };
 enum LayoutAttribute : int { kBatchCount = 5, kBatchStride = 6 };
 enum PreferenceAttribute : int {
   kWorkspaceBytes = 1,

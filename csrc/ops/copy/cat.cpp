@@ -20,6 +20,7 @@ DType joined_type(TensorList tensors) {
 
 // cat with the extent of each tensor along dim, which the gradient needs of all of them.
 struct Join {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "cat";
   static constexpr bool any_layout = true;
 

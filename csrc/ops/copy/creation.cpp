@@ -97,8 +97,8 @@ namespace {
 
 // One cannot count in bools, nor in complex numbers.
 void check_countable(const char* op, std::optional<DType> t) {
-  check_dtype(!t || !(*t == DType::Bool || is_complex(*t)), op, "not implemented for ", *t,
-              " tensors");
+  check_dtype(!t || !(*t == DType::Bool || is_complex(*t) || is_float8(*t)), op,
+              "not implemented for ", *t, " tensors");
 }
 
 // Numbers that counting in int64 cuts before it begins, as PyTorch does, and no other dtype.
@@ -205,7 +205,9 @@ struct EmptyStrided {
 
 namespace {
 
-DType spaced_type(std::optional<DType> dtype, const Scalar& start, const Scalar& end) {
+DType spaced_type(const char* op, std::optional<DType> dtype, const Scalar& start,
+                  const Scalar& end) {
+  check_dtype(!dtype || !is_float8(*dtype), op, "not implemented for ", *dtype, " tensors");
   return dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype())
                                                                : default_dtype());
 }
@@ -224,7 +226,7 @@ struct Linspace {
                      std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
-    Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
+    Tensor t = fresh(name, Dims{steps}, spaced_type(name, dtype, start, end), device, pin_memory);
     if (!t.is_meta()) copy_loops(t).linspace(t, end_for(t.dtype(), start), end_for(t.dtype(), end));
     return finished(std::move(t), requires_grad);
   }
@@ -236,7 +238,7 @@ struct Logspace {
                      std::optional<DType> dtype, std::optional<Layout>,
                      std::optional<Device> device, bool requires_grad, bool pin_memory) {
     check(steps >= 0, ErrorKind::Runtime, name, "steps must not be negative, got ", steps);
-    Tensor t = fresh(name, Dims{steps}, spaced_type(dtype, start, end), device, pin_memory);
+    Tensor t = fresh(name, Dims{steps}, spaced_type(name, dtype, start, end), device, pin_memory);
     if (!t.is_meta())
       copy_loops(t).logspace(t, end_for(t.dtype(), start), end_for(t.dtype(), end), base);
     return finished(std::move(t), requires_grad);

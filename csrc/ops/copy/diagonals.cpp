@@ -88,6 +88,7 @@ struct FillDiagonal {
 
 template <bool upper>
 struct Triangle {
+  static constexpr bool takes_float8 = true;
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;
   static constexpr const char* name = upper ? "triu" : "tril";

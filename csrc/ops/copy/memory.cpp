@@ -10,6 +10,7 @@
 namespace rush {
 
 struct Copy {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "copy_";
   static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
@@ -32,6 +33,7 @@ struct Copy {
 };
 
 struct Fill {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "fill";
   static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
@@ -56,6 +58,7 @@ struct Fill {
 };
 
 struct Zero {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "zero_";
   static constexpr bool any_device = true;
   static constexpr bool repeats_are_fine = true;
@@ -65,6 +68,7 @@ struct Zero {
 };
 
 struct Clone {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "clone";
   static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
@@ -95,6 +99,7 @@ struct Contiguous {
 };
 
 struct Cast {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "cast";
   static constexpr bool any_layout = true;
   static constexpr bool any_device = true;
@@ -115,6 +120,7 @@ struct Cast {
 };
 
 struct Transfer {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "to";
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, Device device, bool) {

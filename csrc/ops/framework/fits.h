@@ -23,9 +23,12 @@ inline void check_fits(std::string_view op, DType t, const Scalar& s) {
       check(fits, ErrorKind::Runtime, op, "the value ", s, " is out of range for ", t);
     } else if constexpr (!is_complex_v<T>) {
       const double v = s.to_double();
-      const double hi = std::is_same_v<T, half>       ? 65504.0
-                        : std::is_same_v<T, bfloat16> ? 0x1.fep+127
-                                                      : double(limits<float>::max);
+      const double hi = []() -> double {
+        if constexpr (is_float8_v<T>) return T::max;
+        return std::is_same_v<T, half>       ? 65504.0
+               : std::is_same_v<T, bfloat16> ? 0x1.fep+127
+                                             : double(limits<float>::max);
+      }();
       check(!std::isfinite(v) || std::fabs(v) <= hi, ErrorKind::Runtime, op, "the value ", s,
             " is out of range for ", t);
     }
@@ -34,7 +37,7 @@ inline void check_fits(std::string_view op, DType t, const Scalar& s) {
 
 // The same for a whole tensor of that number, where too large a float becomes infinite.
 inline void check_fill(std::string_view op, DType t, const Scalar& s) {
-  if (!is_floating(t) || s.is_complex()) check_fits(op, t, s);
+  if (!is_floating(t) || is_float8(t) || s.is_complex()) check_fits(op, t, s);
 }
 
 }  // namespace rush

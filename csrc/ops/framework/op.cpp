@@ -75,4 +75,9 @@ void take_tangents(const Tensor& self, const Tensor& result) {
   }
 }
 
+void fail_for_float8(const char* op, DType t) {
+  fail(ErrorKind::DType, op, "not implemented for ", t,
+       " tensors, which are stored and converted but not computed in: use .to(dtype) first");
+}
+
 }  // namespace rush::op

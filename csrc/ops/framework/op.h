@@ -452,10 +452,26 @@ void record_tangents(std::span<const Tensor> outs, const A&... args) {
   }
 }
 
+// Does run() move, convert or compare elements of float8 types? Other blocks never see one.
+template <class Op>
+constexpr bool takes_float8 = requires { requires Op::takes_float8; };
+[[noreturn, gnu::cold]] RUSH_API void fail_for_float8(const char* op, DType t);
+template <class... A>
+void refuse_float8(const char* op, const A&... args) {
+  (visit_tensors(
+       [&](const Tensor& t) {
+         if (t.defined() && is_float8(t.dtype())) [[unlikely]]
+           fail_for_float8(op, t.dtype());
+       },
+       args),
+   ...);
+}
+
 // Op::run, where the tensors are, or over host copies. `written` is one of the results; the last
 // `Results` arguments are all of them (0: the first argument is).
 template <class Op, size_t Results, class... A>
 void run_block(const Tensor& written, const A&... args) {
+  if constexpr (!takes_float8<Op>) refuse_float8(Op::name, args...);
   if constexpr (!any_device<Op>) {
     if (needs_host_copy(written)) [[unlikely]]
       return run_on_host<Op, Results>(args...);

@@ -38,6 +38,7 @@ Tensor spread_mask(const Tensor& mask, const Tensor& like, int64_t at) {
 }  // namespace
 
 struct Index {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "index";
   static constexpr bool any_device = true;
   static Spec check(const Tensor& self, TensorList indices) {
@@ -61,8 +62,10 @@ struct Index {
 };
 
 struct IndexPut : IndexWriter {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "index_put";
-  static Spec check(const Tensor& self, TensorList indices, const Tensor& values, bool) {
+  static Spec check(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+    if (accumulate) op::refuse_float8(name, self);
     check_dtype(values.dtype() == self.dtype(), name, "the values are ", values.dtype(),
                 ", the tensor is ", self.dtype(), ": they must be the same");
     rush::check(values.device() == self.device() || (values.dim() == 0 && values.is_cpu()),
@@ -137,6 +140,7 @@ struct IndexPut : IndexWriter {
 
 // The elements under a mask of self's shape, which have been counted.
 struct MaskedPick {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "index";
   static constexpr bool any_device = true;
   static Spec check(const Tensor& self, const Tensor&, const Tensor&, int64_t count) {
@@ -191,6 +195,7 @@ Tensor zeros_for(const Ctx& c, const Tensor& g) { return new_zeros(g, c.sizes(0)
 }  // namespace
 
 struct IndexSelect : IndexReader {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "index_select";
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index) {
     check_index(index.dim() <= 1, name, "index must be a vector, got shape ", index.sizes());
@@ -229,6 +234,7 @@ struct IndexSelect : IndexReader {
 };
 
 struct Gather : IndexReader {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "gather";
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, bool) {
     if (index.numel() > 0) check_index_type(name, self, index);  // an empty one points nowhere
@@ -262,6 +268,7 @@ struct Gather : IndexReader {
 };
 
 struct Take : IndexReader {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "take";
   static Spec check(const Tensor& self, const Tensor& index) {
     check_index_type(name, self, index);

@@ -24,6 +24,7 @@ void check_has_values(const char* op, const Tensor& x) {
 
 Tensor coordinates(const char* op, const Tensor& self) {
   check_has_values(op, self);
+  op::refuse_float8(op, self);
   const NonzeroCounts nonzero(contiguous_data(self));
   const Tensor out = make_tensor(Dims{nonzero.total(), self.dim()}, DType::Int64, self.device());
   nonzero.write_coordinates(out, self.dim(), 1);
@@ -33,6 +34,7 @@ Tensor coordinates(const char* op, const Tensor& self) {
 }  // namespace
 
 struct MaskedFill : RunsAnywhere {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "masked_fill";
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& value) {
@@ -68,6 +70,7 @@ struct MaskedSelect {
 };
 
 struct MaskedScatter {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "masked_scatter";
   static constexpr bool any_device = true;
   static constexpr bool in_place_safe = true;

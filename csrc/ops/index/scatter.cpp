@@ -380,6 +380,7 @@ struct IndexAdd : IndexWriter {
 };
 
 struct IndexCopy : IndexWriter {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "index_copy";
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
     check_slices(name, self, dim, index, source);
@@ -398,6 +399,7 @@ struct IndexCopy : IndexWriter {
 };
 
 struct IndexFill : IndexWriter {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "index_fill";
   static Spec check(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
     rush::check(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, ErrorKind::Range,

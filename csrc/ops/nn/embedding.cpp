@@ -24,6 +24,7 @@ void check_table(const char* op, const Tensor& weight, const Tensor& indices) {
 }  // namespace
 
 struct Embedding {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "embedding";
   static constexpr bool may_fail = true;
   static constexpr bool any_device = true;

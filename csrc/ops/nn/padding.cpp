@@ -9,6 +9,7 @@
 namespace rush {
 
 struct ConstantPadNd {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "constant_pad_nd";
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList pad, const Scalar&) {

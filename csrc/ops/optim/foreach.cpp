@@ -91,7 +91,7 @@ struct Call {
       work.value = f.arity == 1 ? numbers : value;
       if (work.value.empty()) return false;
     }
-    return f.facts->types >> int(work.compute) & 1;
+    return !is_float8(self[0].dtype()) && (f.facts->types >> int(work.compute) & 1);
   }
 
  private:

@@ -19,8 +19,12 @@ DType comparison_type(const Tensor& a, const Tensor& b) {
   return fits ? t : DType::Int64;
 }
 
-struct Eq : PredicateBinary<"eq", BinaryFn::Eq> {};
-struct Ne : PredicateBinary<"ne", BinaryFn::Ne> {};
+struct Eq : PredicateBinary<"eq", BinaryFn::Eq> {
+  static constexpr bool takes_float8 = true;
+};
+struct Ne : PredicateBinary<"ne", BinaryFn::Ne> {
+  static constexpr bool takes_float8 = true;
+};
 struct Lt : PredicateBinary<"lt", BinaryFn::Lt> {};
 struct Le : PredicateBinary<"le", BinaryFn::Le> {};
 struct Gt : PredicateBinary<"gt", BinaryFn::Gt> {};
@@ -35,6 +39,7 @@ namespace {
 // Types that the functor does not list have one answer for all elements: an integer is never nan.
 template <OpName N, UnaryFn fn, bool otherwise>
 struct FloatPredicate : Named<N> {
+  static constexpr bool takes_float8 = true;
   static constexpr bool differentiable = false;
   static Spec check(const Tensor& x) { return like(x, DType::Bool); }
   static void run(const Tensor& x, const Tensor& out) {

@@ -9,6 +9,7 @@
 namespace rush {
 
 struct Where : Named<"where"> {
+  static constexpr bool takes_float8 = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& condition, const Tensor& a, const Tensor& b) {
     check_dtype(condition.dtype() == DType::Bool || condition.dtype() == DType::UInt8, name,

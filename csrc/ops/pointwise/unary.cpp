@@ -20,6 +20,7 @@ constexpr double kLn2 = 0.693147180559945309417, kLn10 = 2.302585092994045684018
 }  // namespace
 
 struct Abs : Named<"abs"> {
+  static constexpr bool takes_float8 = true;
   static constexpr bool in_place_safe = true;
   static Spec check(const Tensor& x) {
     if (x.is_complex()) return like(x, to_real(x.dtype()));

@@ -318,6 +318,7 @@ DType truth_type(const Tensor& x) { return x.dtype() == DType::UInt8 ? DType::UI
 
 template <ReduceFn fn>
 struct Truth {
+  static constexpr bool takes_float8 = true;
   static constexpr bool any_device = true;
   static constexpr bool differentiable = false;
   // An empty list of dims folds nothing, unlike for sums.

@@ -123,6 +123,7 @@ struct Isin {
   static Tensor call(const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
     check_dtype(!elements.is_complex() && !test_elements.is_complex(), name,
                 "complex numbers have no order to search in");
+    op::refuse_float8(name, elements, test_elements);
     check(elements.device() == test_elements.device() || elements.is_wrapped_number() ||
               test_elements.is_wrapped_number(),
           ErrorKind::Device, name, "the elements are on ", elements.device(),
@@ -240,6 +241,7 @@ void check_histogram(const char* op, const Tensor& x, const Tensor& weight) {
 // edges: float64.
 void run_histogram(const char* op, const Tensor& x, const Tensor& edges, bool even,
                    const Tensor& weight, bool density, const Tensor& hist) {
+  rush::op::refuse_float8(op, x);
   NoGradGuard no_grad;
   Tensor counts = make_tensor(hist.sizes(), DType::Float64, hist.device());
   fill_data(counts, 0);

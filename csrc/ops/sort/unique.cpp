@@ -10,6 +10,7 @@ namespace {
 using Distinct = std::tuple<Tensor, Tensor, Tensor>;
 
 void check_has_values(const char* op, const Tensor& x) {
+  rush::op::refuse_float8(op, x);
   check(!x.is_meta(), ErrorKind::NotImplemented, op,
         "the result's shape depends on the values, and a meta tensor has none");
 }

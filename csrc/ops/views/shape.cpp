@@ -144,6 +144,7 @@ struct ViewDtype {
 };
 
 struct Flip {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "flip";
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, IntList dims) {
@@ -212,6 +213,7 @@ struct Rot90 {
 };
 
 struct RollAlong {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "roll";
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, int64_t, int64_t) {

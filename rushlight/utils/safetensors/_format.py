@@ -27,6 +27,10 @@ NAME_OF_DTYPE = {
     _C.int64: "I64",
     _C.uint64: "U64",
     _C.complex64: "C64",
+    _C.float8_e4m3fn: "F8_E4M3",
+    _C.float8_e5m2: "F8_E5M2",
+    _C.float8_e4m3fnuz: "F8_E4M3FNUZ",
+    _C.float8_e5m2fnuz: "F8_E5M2FNUZ",
 }
 DTYPE_OF_NAME = {name: dtype for dtype, name in NAME_OF_DTYPE.items()}
 

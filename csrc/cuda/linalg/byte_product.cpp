@@ -145,7 +145,7 @@ bool run(const Geometry& g, const Tensor& a, const Tensor& b, const Tensor& scal
       l.Matmul(lt::handle(g.device), plan.desc, alpha, b.data(), plan.first, a.data(), plan.second,
                beta, out.data(), plan.result, out.data(), plan.result, &plan.best.algorithm,
                workspace.defined() ? workspace.data() : nullptr, plan.best.workspace,
-               current_stream(g.device)->handle);
+               current_stream(g.device)->handle());
   if (status != 0) return false;
   after_launch(current_stream(g.device));
   return true;

@@ -139,7 +139,6 @@ def until(folder, want, seconds=120):
         if time.monotonic() > end:
             sys.exit(f"waited in vain for {want}: {sizes(folder)}")
         time.sleep(0.1)
-    
 
 
 if __name__ == "__main__":
@@ -168,7 +167,7 @@ if __name__ == "__main__":
                                  failure_config=FailureConfig(max_failures=3)),
         ).fit())
 
-    thread = threading.Thread(target=fit)
+    thread = threading.Thread(target=fit, daemon=True)
     thread.start()
     change()
     thread.join()

@@ -252,8 +252,8 @@ def prediction(args, ours):
         alone, exposed = predicted({n: ours[n] for n in known}, name, last)
         here = ours[last][name]
         drawn, with_alone = alone + exposed, here["alone"] + exposed
-        rows.append([name, ms(drawn), ms(with_alone), ms(here["ddp"]),
-                     f"{drawn / here['ddp'] - 1:+.0%}", f"{with_alone / here['ddp'] - 1:+.0%}"])  # fmt: skip
+        away = [f"{seconds / here['ddp'] - 1:+.0%}" for seconds in (drawn, with_alone)]
+        rows.append([name, ms(drawn), ms(with_alone), ms(here["ddp"]), *away])
     links = "; ".join(
         f"{n} ranks {ours[n]['link'][0] * 1e6:.1f} us, {ours[n]['link'][1] / 1e9:.2f} GB/s, fit "
         f"within {ours[n]['link'][2]:.0%}"
@@ -301,8 +301,10 @@ def main():
         print(f"ended while {library} ran on {ranks} ranks", flush=True)
     pages = tables(args, found)
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    intro = (f"`benchmarks/scaling_models.py`: {args.threads} threads per rank, each way for about "
-             f"{args.seconds:g} s. Load at the end: {load} on {os.cpu_count()} cores.\n")  # fmt: skip
+    intro = (
+        f"`benchmarks/scaling_models.py`: {args.threads} threads per rank, each way for about "
+        f"{args.seconds:g} s. Load at the end: {load} on {os.cpu_count()} cores.\n"
+    )
     print("\n".join([intro, *pages]))
     if args.write:
         from peer import write_report

@@ -16,7 +16,7 @@ struct Place {
   std::string key;
   int rank, size, device;
   Milliseconds timeout;
-  bool for_messages = false;  // of two ranks: the first one sends
+  bool for_messages = false;                      // of two ranks: the first one sends
   std::shared_ptr<Communicator> after = nullptr;  // connected before, on both ranks
 };
 

@@ -179,8 +179,8 @@ class NcclEngine final : public DeviceEngine {
     const std::lock_guard lock(mutex_);
     if (ended_) throw BackendError("the process group ended");
     if (!main_)
-      main_ = std::make_shared<Communicator>(store_,
-                                             Place{"nccl/all", rank_, size_, device, timeout_});
+      main_ =
+          std::make_shared<Communicator>(store_, Place{"nccl/all", rank_, size_, device, timeout_});
     check(main_->device == device, ErrorKind::Device, "process group",
           "a rank works with one GPU per group, which is cuda:", main_->device,
           ", got cuda:", device,

@@ -107,7 +107,7 @@ NOWHERE = [
         "docs/distributed",
         "planned for",
     ),
-    ("sparse", "hspmm", "no sparse layout", "index_add_", "not planned"),
+    ("sparse", "no_such", "semi-structured", "COO", "not planned"),
     ("nested", "no_such", "no nested tensors", "pad_sequence", "not planned"),
     ("ao.quantization", "default_qconfig", "no quantization", "bfloat16", "not planned"),
     ("onnx", "no_such", "PyTorch's exporter", "onnx.export", "not planned"),

@@ -164,3 +164,4 @@ def test_products_by_the_names_for_sparse_matrices():
     a, b = rl.randn(2, 3), rl.randn(3, 2)
     assert rl.equal(rl.spmm(a, b), a @ b)
     assert rl.equal(rl.dsmm(a, b), a @ b)
+    assert rl.equal(rl.spmm(a.to_sparse(), b), rl.dsmm(a.to_sparse_csr(), b))

@@ -78,9 +78,9 @@ def test_missing_names(module, name, near):
 
 def test_missing_methods():
     x = rl.ones(2, 2)
-    assert not hasattr(x, "to_sparse") and not hasattr(x, "no_such_method")
-    with pytest.raises(AttributeError, match=r"no sparse layout.*docs/compatibility.md"):
-        x.to_sparse()
+    assert not hasattr(x, "to_padded_tensor") and not hasattr(x, "no_such_method")
+    with pytest.raises(AttributeError, match=r"no nested tensors.*docs/compatibility.md"):
+        x.to_padded_tensor()
 
 
 def test_what_is_named_only_says_so():

@@ -138,7 +138,7 @@ BAD = [
      lambda: F.embedding_bag(I, rl.ones(3, 2), B, per_sample_weights=rl.ones(2))),
     (ValueError, "shape of the indices",
      lambda: F.embedding_bag(I, rl.ones(3, 2), B, mode="sum", per_sample_weights=rl.ones(3))),
-    (NotImplementedError, "sparse", lambda: F.embedding_bag(I, rl.ones(3, 2), B, sparse=True)),
+    (ValueError, "sparse", lambda: F.embedding_bag(I, rl.ones(3, 2), B, mode="max", sparse=True)),
     (ValueError, "'max'",
      lambda: F.embedding_bag(I, rl.ones(3, 2), B, mode="max", scale_grad_by_freq=True)),
     (AssertionError, "padding_idx", lambda: F.embedding_bag(I, rl.ones(3, 2), B, padding_idx=3)),

@@ -119,8 +119,6 @@ def plain(value):
 
 
 def test_what_is_not_here_is_said():
-    with pytest.raises(RuntimeError, match="sparse_coo"):
-        rl.load(DATA / "sparse.pt")
     with pytest.raises(pickle.UnpicklingError, match=r"torch\.nn\.modules\.container\.Sequential"):
         rl.load(DATA / "whole_model.pt")
     names = rl.serialization.get_unsafe_globals_in_checkpoint(DATA / "whole_model.pt")

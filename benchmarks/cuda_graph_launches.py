@@ -3,7 +3,8 @@
     python benchmarks/cuda_graph_launches.py
 
 Dependent additions to 4,096 floats, 2,048 of them; microseconds per kernel by the wall's clock, and
-of the host alone. "between" runs a graph and a single kernel by turns.
+of the host alone. "between" runs a graph and a single kernel by turns. "kept back" are single calls
+that the library itself queues some at a time (config.coalesce_launches); "singly" are not.
 """
 
 import statistics
@@ -48,9 +49,11 @@ def main() -> int:
     streams = {"default": rl.cuda.default_stream(), "own": rl.cuda.Stream()}
     for name, stream in streams.items():
         with rl.cuda.stream(stream):
-            single()
-            wall, host = timed(single)
-            print(f"{name} single: {wall:.2f} wall, {host:.2f} host", flush=True)
+            for how in ("singly", "kept back"):
+                with rl.config.patch(coalesce_launches=how == "kept back"):
+                    single()
+                    wall, host = timed(single)
+                print(f"{name} {how}: {wall:.2f} wall, {host:.2f} host", flush=True)
     for size in (1, 4, 16, 64, 256):
         graph = rl.cuda.CUDAGraph()
         start = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight._names.missing import fill
+from rushlight.autograd.profiler_util import DeviceType
 from rushlight.profiler._plan import plan
 from rushlight.profiler._report import report
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity, schedule
@@ -14,6 +15,7 @@ from rushlight.profiler.profiler import (
 )
 
 __all__ = [
+    "DeviceType",
     "ProfilerAction",
     "ProfilerActivity",
     "_KinetoProfile",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +15,7 @@ from rushlight.profiler._memory import MemoryHistory, read_memory
 from rushlight.profiler._ranges import MODULE, STEP, WAIT
 from rushlight.profiler._workers import WorkerEvents
 
-__all__ = ["read_events"]
+__all__ = ["Pauses", "read_events"]
 
 OP, NODE, RANGE, APPLY = 0, 1, 2, 4  # kinds, as the core numbers them
 FUNCTION, BACKWARD_FUNCTION, USER_SCOPE = 0, 1, 7  # PyTorch's scopes
@@ -35,6 +37,29 @@ _CPP_TYPES = {
     "uint64": "unsigned long", "bool": "bool", "complex32": "c10::complex<c10::Half>",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
+
+
+class Pauses:
+    """Times in which an activity ("cpu", "cuda") is not recorded."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, list[list[float]]] = {}
+
+    def toggle(self, activity: str, on: bool) -> None:
+        """From now on; nothing happens where it is so already."""
+        spans = self.spans.setdefault(activity, [])
+        paused = bool(spans) and spans[-1][1] == math.inf
+        if on and paused:
+            spans[-1][1] = time.monotonic_ns()
+        elif not on and not paused:
+            spans.append([time.monotonic_ns(), math.inf])
+
+    def covers(self, activity: str, event: FunctionEvent, begin: int) -> bool:
+        """Whether the event began in such a time."""
+        if activity not in self.spans:
+            return False
+        at = begin + event.time_range.start * 1000
+        return any(start <= at < end for start, end in self.spans[activity])
 
 
 def aten_name(op: str) -> str:
@@ -218,9 +243,10 @@ def _worker_events(
 
 def read_events(
     session: Any, *, profile_memory: bool, with_flops: bool, memory_before: int = 0,
-    workers: Iterable[WorkerEvents] = (),
+    workers: Iterable[WorkerEvents] = (), pauses: Pauses | None = None,
 ) -> EventList:  # fmt: skip
     """The events of a session, in order of beginning; those so far, if it still records."""
+    pauses = pauses or Pauses()
     begin, stop, wall, raw_events = _C._profiler_events(session)
     _, lost, activities = _C._profiler_activities(session)
     all_events: list[FunctionEvent] = []
@@ -231,12 +257,15 @@ def read_events(
         if raw[0] == RANGE and raw[-2] == WAIT:
             waits.append(event)
             continue
-        all_events.append(event)
-        by_number[raw[-1]] = event
+        if raw[-2] == STEP or not pauses.covers("cpu", event, begin):
+            all_events.append(event)
+            by_number[raw[-1]] = event
     ran: list[FunctionEvent] = []
     calls: list[FunctionEvent] = []
     if activities:
         ran, calls = add_device_events(activities, begin, len(raw_events), all_events, by_number)
+        ran = [e for e in ran if not pauses.covers("cuda", e.call or e, begin)]
+        calls = [c for c in calls if not pauses.covers("cuda", c, begin)]
         all_events = sorted([*all_events, *calls], key=_in_order)
         if lost:
             warnings.warn(f"profile: {lost:,} activities of GPUs had no room and are not shown; "

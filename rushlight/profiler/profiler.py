@@ -97,6 +97,7 @@ class _KinetoProfile:
         self._memory_before = 0
         self._events: EventList | None = None  # of the recording, once somebody asked
         self._kept: list[Any] = []  # of earlier recordings, with acc_events
+        self._pauses: Any = None  # once collection was toggled
 
     def start(self) -> None:
         """Gets ready and records."""
@@ -126,7 +127,7 @@ class _KinetoProfile:
             raise RuntimeError("profile: this profiler is recording already")
         if self._session is not None and self.acc_events:
             self._kept += self._read()
-        self._events = self._session = None
+        self._events = self._session = self._pauses = None
         on_host = ProfilerActivity.CPU in self.activities
         if not on_host and not self._devices:
             return
@@ -189,6 +190,7 @@ class _KinetoProfile:
             with_flops=self.with_flops,
             memory_before=self._memory_before,
             workers=self._worker_events,
+            pauses=self._pauses,
         )
         if self._recording is None:  # else there will be more of them
             self._events = events
@@ -225,6 +227,24 @@ class _KinetoProfile:
         if not self.with_stack:
             raise ValueError("profile.export_stacks: the profile needs with_stack=True")
         self.events().export_stacks(path, metric)
+
+    def toggle_collection_dynamic(
+        self, enable: bool, activities: Iterable[ProfilerActivity]
+    ) -> None:
+        """Leaves what begins from now on out of the recording (False), or takes it in again (True):
+        ops and ranges of the CPU, or what a GPU is asked to do. Steps stay."""
+        chosen = list(activities)
+        for activity in chosen:
+            if activity not in (ProfilerActivity.CPU, ProfilerActivity.CUDA):
+                raise ValueError(f"profile.toggle_collection_dynamic: {activity!r} is not recorded")
+        if self._recording is None:
+            return
+        if self._pauses is None:
+            from rushlight.profiler._events import Pauses
+
+            self._pauses = Pauses()
+        for activity in chosen:
+            self._pauses.toggle("cuda" if activity is ProfilerActivity.CUDA else "cpu", bool(enable))
 
     def add_metadata(self, key: str, value: str) -> None:
         """A text that is written into traces from now on."""

@@ -632,3 +632,21 @@ def test_the_older_profiler():
         pass
     with profiler.emit_itt(enabled=False), profiler.emit_nvtx(enabled=False):
         pass
+
+
+def test_collection_can_be_toggled():
+    x = rl.ones(3)
+    with profile() as prof:
+        x.exp()
+        prof.toggle_collection_dynamic(False, [ProfilerActivity.CPU])
+        prof.toggle_collection_dynamic(False, [ProfilerActivity.CPU])
+        x.sin()
+        with record_function("hidden"):
+            x.cos()
+        prof.toggle_collection_dynamic(True, [ProfilerActivity.CPU, ProfilerActivity.CUDA])
+        x.sqrt()
+    assert [e.name for e in prof.events()] == ["aten::exp", "aten::sqrt"]
+    prof.toggle_collection_dynamic(False, [ProfilerActivity.CPU])  # nothing records any more
+    assert len(prof.key_averages()) == 2
+    with pytest.raises(ValueError, match="is not recorded"):
+        prof.toggle_collection_dynamic(False, ["disk"])

@@ -65,18 +65,20 @@ PyObject* bump(PyObject*, PyObject* o) {
 Tensor add(const Tensor& a, const Tensor& b, bool in_place) {
   return call_python([&] {
     Handle x = Handle::steal(wrap(a)), y = Handle::steal(wrap(b));
-    if (is_memoryless(a) && !is_memoryless(b)) std::swap(x, y);  // the dense one takes the sparse one
+    if (is_memoryless(a) && !is_memoryless(b))
+      std::swap(x, y);  // the dense one takes the sparse one
     const Handle sum = Handle::steal(in_place ? PyObject_CallMethod(x.get(), "add_", "O", y.get())
                                               : PyNumber_Add(x.get(), y.get()));
-    check(is_tensor(sum.get()), ErrorKind::Type, "backward", "the sum of two gradients is no tensor");
+    check(is_tensor(sum.get()), ErrorKind::Type, "backward",
+          "the sum of two gradients is no tensor");
     return Tensor(unwrap(sum.get()));
   });
 }
 
 bool any_nan(const Tensor& t) {
   return call_python([&] {
-    const Handle found = Handle::steal(PyObject_CallMethod(Handle::steal(wrap(t)).get(),
-                                                           "_any_nan", nullptr));
+    const Handle found =
+        Handle::steal(PyObject_CallMethod(Handle::steal(wrap(t)).get(), "_any_nan", nullptr));
     return PyObject_IsTrue(found.get()) == 1;
   });
 }

@@ -122,7 +122,7 @@ def smm(input: Tensor, mat: Tensor) -> Tensor:
 
 
 def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """The product of a sparse and a dense matrix; its rows that are not empty, as a sparse tensor."""
+    """A sparse times a dense matrix: the rows that are not empty, as a sparse tensor."""
     from rushlight.sparse import _convert, _products
 
     return _convert.from_dense(_products.mm(mat1, mat2, "hspmm"), 1)

@@ -134,7 +134,9 @@ class RuleOptimizer(Optimizer):
             raise NotImplementedError(f"{type(self).__name__}: a step with sparse gradients is not "
                                       "recorded; use differentiable=False")  # fmt: skip
         of_sparse = {id(p) for p in sparse}
-        self._step_group({**group, "params": [p for p in group["params"] if id(p) not in of_sparse]})
+        self._step_group(
+            {**group, "params": [p for p in group["params"] if id(p) not in of_sparse]}
+        )
         with no_grad():
             for p in sparse:
                 if p.grad is not None:
@@ -143,7 +145,9 @@ class RuleOptimizer(Optimizer):
     def _step_sparse(self, p, group):
         """A step of one parameter by its sparse gradient."""
         name = type(self).__name__
-        raise RuntimeError(f"{name}: does not take sparse gradients; SparseAdam, SGD and Adagrad do")
+        raise RuntimeError(
+            f"{name}: does not take sparse gradients; SparseAdam, SGD and Adagrad do"
+        )
 
     def _step_group(self, group):
         states, options = self._states(group), self._options(group)

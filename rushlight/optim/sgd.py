@@ -97,8 +97,9 @@ class SGD(RuleOptimizer):
     def _step_sparse(self, p, group):
         grad = -p.grad if group["maximize"] else p.grad
         if group["weight_decay"] != 0:
-            raise RuntimeError("SGD: weight_decay does not go with sparse gradients: it would change "
-                               "all elements")  # fmt: skip
+            raise RuntimeError(
+                "SGD: weight_decay does not go with sparse gradients: it would change all elements"
+            )
         if group["momentum"] != 0:
             state = self.state[p]
             buffer = state.get("momentum_buffer")

@@ -23,8 +23,10 @@ class SparseAdam(EachParameter):
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  maximize: bool = False) -> None:  # fmt: skip
         if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError(f"SparseAdam: a tensor as lr must have one element, this one has shape "
-                             f"{tuple(lr.shape)}")  # fmt: skip
+            raise ValueError(
+                f"SparseAdam: a tensor as lr must have one element, this one has shape "
+                f"{tuple(lr.shape)}"
+            )
         check("SparseAdam", lr > 0.0, "lr must be above 0", lr)
         check("SparseAdam", eps > 0.0, "eps must be above 0", eps)
         check_betas("SparseAdam", betas)
@@ -36,8 +38,10 @@ class SparseAdam(EachParameter):
             if p.layout is not _C.strided
         ]
         if sparse:
-            raise ValueError(f"SparseAdam: parameters must be dense, only their gradients are sparse; "
-                             f"these (group, number) are sparse: {sparse}")  # fmt: skip
+            raise ValueError(
+                f"SparseAdam: parameters must be dense, only their gradients are sparse; "
+                f"these (group, number) are sparse: {sparse}"
+            )
 
     def _step_one(self, p, group):
         if p.grad.layout is _C.strided:

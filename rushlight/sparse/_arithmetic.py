@@ -73,7 +73,9 @@ def _joined(a, b, alpha):
             return to_sparse(found, layout=a._layout, blocksize=block)
         return to_sparse(_joined(to_coo(a), to_coo(b), alpha), layout=a._layout)
     if a.sparse_dim() != b.sparse_dim():
-        raise RuntimeError(f"add: the tensors have {a.sparse_dim()} and {b.sparse_dim()} sparse dims")
+        raise RuntimeError(
+            f"add: the tensors have {a.sparse_dim()} and {b.sparse_dim()} sparse dims"
+        )
     dtype = _C.promote_types(a.dtype, b.dtype)
     left, right = a._vals.to(dtype), _scaled(b._vals.to(dtype), alpha).to(dtype)
     ordered = a._sorted and b._sorted
@@ -122,7 +124,9 @@ def add_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     n, at = _places(b)
     values = _scaled(b._vals, alpha)
     if not _C.can_cast(values.dtype, a.dtype):
-        raise _C.DTypeError(f"add_: values of {values.dtype} cannot be added to a tensor of {a.dtype}")
+        raise _C.DTypeError(
+            f"add_: values of {values.dtype} cannot be added to a tensor of {a.dtype}"
+        )
     if n == 1:
         return a.index_add_(0, at, values.to(a.dtype))
     if a.is_contiguous():
@@ -153,15 +157,18 @@ def rsub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
 def _times_places(a, b):
     """The product of two sparse tensors: at the places that both have."""
     if a._layout is not b._layout:
-        raise RuntimeError(f"mul: the layouts are {NAMES[a._layout]} and {NAMES[b._layout]}; bring one "
-                           "tensor to that of the other")  # fmt: skip
+        raise RuntimeError(
+            f"mul: the layouts are {NAMES[a._layout]} and {NAMES[b._layout]}; bring one "
+            "tensor to that of the other"
+        )
     _check_sizes("mul", a, b)
     if a._layout is not COO:
         if same_places(a, b):
             return with_values(a, a._vals * b._vals)
         if a._layout in BLOCK_LAYOUTS:
-            raise NotImplementedError(f"mul: two tensors of layout {NAMES[a._layout]} with different "
-                                      "blocks")  # fmt: skip
+            raise NotImplementedError(
+                f"mul: two tensors of layout {NAMES[a._layout]} with different blocks"
+            )
         return to_sparse(_times_places(to_coo(a), to_coo(b)), layout=a._layout)
     a, b = coalesce(a), coalesce(b)
     if same_places(a, b):

@@ -51,8 +51,9 @@ def keys_of(indices: Tensor, sizes: Sequence[int]) -> Tensor:
     for n in sizes:
         total *= max(n, 1)
     if total >= 2**63:
-        raise RuntimeError(f"sparse tensor: sizes {list(sizes)} have too many places to be numbered "
-                           "in 64 bits")  # fmt: skip
+        raise RuntimeError(
+            f"sparse tensor: sizes {list(sizes)} have too many places to be numbered in 64 bits"
+        )
     for row, n in zip(indices, sizes, strict=True):
         keys = keys * n + row
     return keys
@@ -79,7 +80,9 @@ def add_up(values: Tensor, places: Tensor, count: int) -> Tensor:
 def coalesce(x: SparseTensor) -> SparseTensor:
     """The tensor with its indices in order, each there once."""
     if x._layout is not COO:
-        raise RuntimeError(f"coalesce: expected a tensor of layout sparse_coo, got {NAMES[x._layout]}")
+        raise RuntimeError(
+            f"coalesce: expected a tensor of layout sparse_coo, got {NAMES[x._layout]}"
+        )
     if x._sorted:
         return x
     indices, values = x._parts[0], x._vals
@@ -251,8 +254,10 @@ def to_sparse(
         return to_coo(x) if sparse else from_dense(x, sparse_dim)
     dense_dims = x.dense_dim() if sparse else (dense_dim or 0)
     if x.dim() - dense_dims != 2:
-        raise RuntimeError(f"{name}: a matrix is needed, got sizes {list(x.shape)}"
-                           + ("; batches of them are not there" if x.dim() > 2 else ""))  # fmt: skip
+        raise RuntimeError(
+            f"{name}: a matrix is needed, got sizes {list(x.shape)}"
+            + ("; batches of them are not there" if x.dim() > 2 else "")
+        )
     if layout in BLOCK_LAYOUTS:
         return _blocked(name, layout, x, blocksize)
     return _compressed(name, layout, to_coo(x) if sparse else from_dense(x, 2))

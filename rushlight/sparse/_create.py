@@ -115,8 +115,10 @@ def check_coo(name: str, indices: Tensor, values: Tensor, size: Sequence[int]) -
             f"the values do not make the {len(size)} dims of size {list(size)}"
         )
     if tuple(values.shape[1:]) != tuple(size[sparse_dim:]):
-        raise RuntimeError(f"{name}: values of shape {list(values.shape)} do not fit size "
-                           f"{list(size)}, whose dense dims are {list(size[sparse_dim:])}")  # fmt: skip
+        raise RuntimeError(
+            f"{name}: values of shape {list(values.shape)} do not fit size "
+            f"{list(size)}, whose dense dims are {list(size[sparse_dim:])}"
+        )
     if indices.numel() == 0 or indices.is_meta:
         return
     low, high = extremes(indices)
@@ -206,8 +208,10 @@ def check_bounds(name: str, words: tuple[str, str], compressed: Tensor, plain: T
         return
     first, last = compressed[0].item(), compressed[-1].item()
     if first != 0 or last != nnz:
-        raise RuntimeError(f"{name}: {words[0]} must begin with 0 and end with the number of values, "
-                           f"{nnz}; they begin with {first} and end with {last}")  # fmt: skip
+        raise RuntimeError(
+            f"{name}: {words[0]} must begin with 0 and end with the number of values, "
+            f"{nnz}; they begin with {first} and end with {last}"
+        )
     steps = compressed.diff()
     if steps.numel() and steps.min().item() < 0:
         raise RuntimeError(f"{name}: {words[0]} must not fall from one element to the next")
@@ -222,8 +226,9 @@ def _check_compressed(name, layout, compressed, plain, values, size, thorough):
         if t.dtype not in (_C.int64, _C.int32):
             raise RuntimeError(f"{name}: {word} must be int64 or int32, got {t.dtype}")
         if t.dim() > 1:
-            raise NotImplementedError(f"{name}: batches of matrices are not there; {word} has shape "
-                                      f"{list(t.shape)}")  # fmt: skip
+            raise NotImplementedError(
+                f"{name}: batches of matrices are not there; {word} has shape {list(t.shape)}"
+            )
     if compressed.dtype != plain.dtype:
         raise RuntimeError(f"{name}: {words[0]} and {words[1]} must have one dtype, got "
                            f"{compressed.dtype} and {plain.dtype}")  # fmt: skip
@@ -282,7 +287,9 @@ def _compressed_of(name: str) -> Callable[..., SparseTensor]:
     def function(*args: Any, **kwargs: Any) -> SparseTensor:
         given = dict(zip((*words, "values", "size"), args, strict=False))
         if len(args) > 4:
-            raise TypeError(f"{name}: takes {words[0]}, {words[1]}, values and size; the rest by name")
+            raise TypeError(
+                f"{name}: takes {words[0]}, {words[1]}, values and size; the rest by name"
+            )
         given |= kwargs
         if given.pop("layout", layout) not in (layout, None):
             raise RuntimeError(f"{name}: makes tensors of layout {NAMES[layout]} only")
@@ -295,7 +302,7 @@ def _compressed_of(name: str) -> Callable[..., SparseTensor]:
         )  # fmt: skip
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"A tensor of layout {NAMES[layout]}: values, {words[1]}, and in {words[0]} where each {words[0][1:4]} begins and ends."
+    function.__doc__ = f"A tensor of layout {NAMES[layout]}, of its {words[0]}, {words[1]} and values."
     return function
 
 
@@ -309,11 +316,15 @@ def rebuild(layout: Any, data: Sequence[Any]) -> SparseTensor:
     """What a pickled sparse tensor calls."""
     if layout is COO:
         indices, values, size = data[:3]
-        made = sparse_coo_tensor(indices, values.detach(), size, is_coalesced=bool(data[3:] and data[3]),
-                                 check_invariants=True)  # fmt: skip
+        made = sparse_coo_tensor(
+            indices,
+            values.detach(),
+            size,
+            is_coalesced=bool(data[3:] and data[3]),
+            check_invariants=True,
+        )
     else:
         compressed, plain, values, size = data
         made = sparse_compressed_tensor(compressed, plain, values.detach(), size, layout=layout,
                                         check_invariants=True)  # fmt: skip
     return made.requires_grad_(values.requires_grad)
-

@@ -22,8 +22,10 @@ def spdiags(
     rows = diagonals.unsqueeze(0) if diagonals.dim() == 1 else diagonals
     where = offsets.reshape(-1)
     if rows.dim() != 2 or where.shape[0] != rows.shape[0]:
-        raise ValueError(f"spdiags: one offset per diagonal is needed, got {where.shape[0]} offsets "
-                         f"and diagonals of shape {list(diagonals.shape)}")  # fmt: skip
+        raise ValueError(
+            f"spdiags: one offset per diagonal is needed, got {where.shape[0]} offsets "
+            f"and diagonals of shape {list(diagonals.shape)}"
+        )
     if where.dtype != _C.int64:
         raise ValueError(f"spdiags: offsets must be int64, got {where.dtype}")
     if where.unique().shape[0] != where.shape[0]:
@@ -31,7 +33,9 @@ def spdiags(
     if len(shape) != 2:
         raise ValueError(f"spdiags: shape must have two sizes, got {list(shape)}")
     if layout not in (None, COO, CSR, CSC):
-        raise ValueError(f"spdiags: layout must be sparse_coo, sparse_csr or sparse_csc, got {layout}")
+        raise ValueError(
+            f"spdiags: layout must be sparse_coo, sparse_csr or sparse_csc, got {layout}"
+        )
     columns = numbers(rows.shape[1], where).expand(rows.shape)
     at = columns - where[:, None]
     inside = ((at >= 0) & (at < shape[0]) & (columns < shape[1])).reshape(-1).nonzero().squeeze(1)

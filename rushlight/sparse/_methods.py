@@ -129,12 +129,16 @@ def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> SparseTensor:
     return to_sparse(self, layout=CSC, dense_dim=dense_dim)
 
 
-def to_sparse_bsr(self: Tensor, blocksize: Any = None, dense_dim: int | None = None) -> SparseTensor:
+def to_sparse_bsr(
+    self: Tensor, blocksize: Any = None, dense_dim: int | None = None
+) -> SparseTensor:
     """The matrix in layout sparse_bsr."""
     return to_sparse(self, layout=BSR, blocksize=blocksize, dense_dim=dense_dim)
 
 
-def to_sparse_bsc(self: Tensor, blocksize: Any = None, dense_dim: int | None = None) -> SparseTensor:
+def to_sparse_bsc(
+    self: Tensor, blocksize: Any = None, dense_dim: int | None = None
+) -> SparseTensor:
     """The matrix in layout sparse_bsc."""
     return to_sparse(self, layout=BSC, blocksize=blocksize, dense_dim=dense_dim)
 
@@ -144,13 +148,16 @@ def sparse_resize_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> 
     return _convert.resize(_coo("sparse_resize_", self), size, sparse_dim, dense_dim)
 
 
-def sparse_resize_and_clear_(self: Tensor, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
+def sparse_resize_and_clear_(
+    self: Tensor, size: Any, sparse_dim: int, dense_dim: int
+) -> SparseTensor:
     """Other sizes, in place, and no elements."""
-    return _convert.resize(_coo("sparse_resize_and_clear_", self), size, sparse_dim, dense_dim, True)
+    return _convert.resize(
+        _coo("sparse_resize_and_clear_", self), size, sparse_dim, dense_dim, True
+    )
 
 
 def resize_as_sparse_(self: Tensor, other: Tensor) -> SparseTensor:
     """The sizes of another sparse tensor, in place."""
     x = _coo("resize_as_sparse_", self)
     return _convert.resize(x, other.shape, other.sparse_dim(), other.dense_dim())
-

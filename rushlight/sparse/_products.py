@@ -180,14 +180,18 @@ def sampled(left: Tensor, right: Tensor, rows: Rows) -> Tensor:
 def _matrix(name, x):
     """A matrix in a layout that products know; blocks become elements."""
     if x.dim() != 2 or (x._layout is COO and x._vals.dim() != 1):
-        raise RuntimeError(f"{name}: expected a matrix, got a sparse tensor of sizes {list(x.shape)}"
-                           + (" with dense dims" if x.dense_dim() else ""))  # fmt: skip
+        raise RuntimeError(
+            f"{name}: expected a matrix, got a sparse tensor of sizes {list(x.shape)}"
+            + (" with dense dims" if x.dense_dim() else "")
+        )
     return to_coo(x) if x._layout in BLOCK_LAYOUTS else x
 
 
 def _check_types(name, a, b):
     if a.dtype != b.dtype:
-        raise _C.DTypeError(f"{name}: both matrices must have one dtype, got {a.dtype} and {b.dtype}")
+        raise _C.DTypeError(
+            f"{name}: both matrices must have one dtype, got {a.dtype} and {b.dtype}"
+        )
     if a.device != b.device:
         raise _C.DeviceError(f"{name}: the matrices are on {a.device} and {b.device}")
 
@@ -232,8 +236,10 @@ def mm(a: Any, b: Any, name: str = "mm") -> Any:
 def mv(a: Any, b: Any) -> Tensor:
     """A sparse matrix times a vector."""
     if a.dim() != 2 or b.dim() != 1 or isinstance(b, SparseTensor):
-        raise RuntimeError(f"mv: expected a matrix and a dense vector, got sizes {list(a.shape)} and "
-                           f"{list(b.shape)}")  # fmt: skip
+        raise RuntimeError(
+            f"mv: expected a matrix and a dense vector, got sizes {list(a.shape)} and "
+            f"{list(b.shape)}"
+        )
     return mm(a, b.unsqueeze(1), "mv").squeeze(1)
 
 
@@ -266,8 +272,10 @@ def matmul(a: Any, b: Any) -> Any:
         return mv(b.transpose(0, 1), a)
     if a.dim() == 3 and b.dim() == 3:
         return bmm(a, b)
-    raise NotImplementedError(f"matmul: sparse tensors of sizes {list(a.shape)} and {list(b.shape)}; "
-                              "matrices, vectors and batches of matrices are there")  # fmt: skip
+    raise NotImplementedError(
+        f"matmul: sparse tensors of sizes {list(a.shape)} and {list(b.shape)}; "
+        "matrices, vectors and batches of matrices are there"
+    )
 
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -302,8 +310,10 @@ def sampled_addmm(
     if mat1.dim() != 2 or mat2.dim() != 2 or mat1.shape[1] != mat2.shape[0] or (
         (mat1.shape[0], mat2.shape[1]) != tuple(input.shape)
     ):  # fmt: skip
-        raise _C.ShapeError(f"{name}: the product of sizes {list(mat1.shape)} and {list(mat2.shape)} "
-                            f"must have those of input, {list(input.shape)}")  # fmt: skip
+        raise _C.ShapeError(
+            f"{name}: the product of sizes {list(mat1.shape)} and {list(mat2.shape)} "
+            f"must have those of input, {list(input.shape)}"
+        )
     _check_types(name, mat1, mat2)
     _check_types(name, input, mat1)
     values = sampled(mat1, mat2.t(), rows_of(input))

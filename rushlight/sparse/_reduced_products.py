@@ -13,7 +13,9 @@ from rushlight.sparse._tensor import CSR, SparseTensor
 def reduced_mm(mat1: Any, mat2: Tensor, reduce: str) -> Tensor:
     """The mean, the largest or the smallest of the products of each row; 0 for an empty one."""
     if reduce not in ("mean", "amax", "amin"):
-        raise ValueError(f"sparse.mm: reduce must be 'sum', 'mean', 'amax' or 'amin', got {reduce!r}")
+        raise ValueError(
+            f"sparse.mm: reduce must be 'sum', 'mean', 'amax' or 'amin', got {reduce!r}"
+        )
     if not isinstance(mat1, SparseTensor) or mat1._layout is not CSR or (
         isinstance(mat2, SparseTensor) or mat2.dim() != 2 or mat1.shape[1] != mat2.shape[0]
     ):  # fmt: skip

@@ -187,7 +187,9 @@ def floor_divide(x, other):
 @rule
 def type_as(x, other):
     values = other._vals if isinstance(other, SparseTensor) else other
-    return x.type_as(values) if not isinstance(x, SparseTensor) else _moved(x, x._vals.type_as(values))
+    return (
+        x.type_as(values) if not isinstance(x, SparseTensor) else _moved(x, x._vals.type_as(values))
+    )
 
 
 @rule
@@ -219,7 +221,9 @@ def _empty_like(name):
         dtype = x.dtype if dtype is None else dtype
         layout = x._layout if layout is None else layout
         if layout is _C.strided:
-            return getattr(_C, name)(x.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+            return getattr(_C, name)(
+                x.shape, dtype=dtype, device=device, requires_grad=requires_grad
+            )
         found = _cleared(x)
         values = found._vals.to(device, dtype)
         made = make(layout, [p.to(device) for p in found._parts], values, x.shape, found._sorted)
@@ -258,8 +262,9 @@ def copy_(x, src, non_blocking=False):
     if not isinstance(x, SparseTensor) or not isinstance(src, SparseTensor) or (
         x._layout is not src._layout
     ):  # fmt: skip
-        raise RuntimeError("copy_: both tensors must have one layout; to_dense() or to_sparse() the "
-                           "source first")  # fmt: skip
+        raise RuntimeError(
+            "copy_: both tensors must have one layout; to_dense() or to_sparse() the source first"
+        )
     if tuple(x.shape) != tuple(src.shape):
         raise RuntimeError(f"copy_: sizes {list(x.shape)} and {list(src.shape)} differ")
     parts = tuple(p.to(x.device, copy=True) for p in src._parts)
@@ -287,8 +292,10 @@ def is_nonzero(x):
 @rule
 def item(x):
     if x.numel() != 1:
-        raise RuntimeError(f"item: only a tensor with one element converts to a number, this one has "
-                           f"shape {list(x.shape)}")  # fmt: skip
+        raise RuntimeError(
+            f"item: only a tensor with one element converts to a number, this one has "
+            f"shape {list(x.shape)}"
+        )
     return to_dense(x).item()
 
 
@@ -339,4 +346,3 @@ def _unknown(func, name, args, kwargs):
     raise NotImplementedError(
         f"{name.strip('_') or func}: not there for {shown}; to_dense() gives a tensor that it takes"
     )
-

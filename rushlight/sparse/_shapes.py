@@ -39,7 +39,9 @@ def permute(x: SparseTensor, *dims: Any) -> SparseTensor:
         return x
     n = x.sparse_dim()
     if any((d < n) != (k < n) for k, d in enumerate(order)):
-        raise RuntimeError(f"permute: sparse dims (the first {n}) and dense dims cannot be exchanged")
+        raise RuntimeError(
+            f"permute: sparse dims (the first {n}) and dense dims cannot be exchanged"
+        )
     size = [x.shape[d] for d in order]
     dense = [d - n for d in order[n:]]
     values = x._vals
@@ -181,8 +183,10 @@ def narrow(x: SparseTensor, dim: int, start: Any, length: int) -> SparseTensor:
     start = int(start)
     start += x.shape[at] if start < 0 else 0
     if start < 0 or length < 0 or start + length > x.shape[at]:
-        raise RuntimeError(f"narrow: {length} slices from {start} on are out of range for dim {at} of "
-                           f"size {x.shape[at]}")  # fmt: skip
+        raise RuntimeError(
+            f"narrow: {length} slices from {start} on are out of range for dim {at} of "
+            f"size {x.shape[at]}"
+        )
     return cut(x, at, start, start + length)
 
 
@@ -190,8 +194,10 @@ def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     """Slices along a dim by their indices."""
     at = wrapped("index_select", dim, x.dim())
     if index.dim() > 1 or index.dtype not in (_C.int64, _C.int32):
-        raise IndexError(f"index_select: index must be a vector of int64 or int32, got {index.dtype} "
-                         f"of shape {list(index.shape)}")  # fmt: skip
+        raise IndexError(
+            f"index_select: index must be a vector of int64 or int32, got {index.dtype} "
+            f"of shape {list(index.shape)}"
+        )
     layout = x._layout
     x = to_coo(x)
     indices, n = x._parts[0], x._parts[0].shape[0]
@@ -199,7 +205,9 @@ def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     size = list(x.shape)
     size[at] = wanted.shape[0]
     if wanted.numel() and (int(wanted.min()) < 0 or int(wanted.max()) >= x.shape[at]):
-        raise IndexError(f"index_select: an index is out of range for dim {at} of size {x.shape[at]}")
+        raise IndexError(
+            f"index_select: an index is out of range for dim {at} of size {x.shape[at]}"
+        )
     if at >= n:
         values = x._vals.index_select(at - n + 1, wanted)
         return make(COO, (indices,), values, size, x._sorted)
@@ -271,8 +279,10 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
         if x.sparse_dim() != n or x.dim() != first.dim() or any(
             a != b for d, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if d != at
         ):  # fmt: skip
-            raise RuntimeError(f"cat: sizes must agree but for dim {at}, got {list(first.shape)} and "
-                               f"{list(x.shape)}")  # fmt: skip
+            raise RuntimeError(
+                f"cat: sizes must agree but for dim {at}, got {list(first.shape)} and "
+                f"{list(x.shape)}"
+            )
     size = list(first.shape)
     size[at] = sum(x.shape[at] for x in tensors)
     before, indices, values = 0, [], []
@@ -303,4 +313,3 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
     """Sparse tensors of one size along a new dim."""
     at = wrapped("stack", dim, tensors[0].dim() + 1)
     return cat([unsqueeze(x, at) for x in tensors], at)
-

@@ -1,7 +1,7 @@
 """SparseTensor: a tensor that holds indices and values instead of all its elements.
 
-It derives from Tensor, so that programs see one; to the core it has sizes, a dtype and a device, but
-no memory (csrc/core/memoryless.h). Operators come to `__torch_function__`, and the rules that run
+It derives from Tensor, so that programs see one; to the core it has sizes, a dtype and a device,
+but no memory (csrc/core/memoryless.h). Operators come to `__torch_function__`, and the rules that run
 them (_rules.py and its neighbours) work on the indices and the values, which are ordinary tensors.
 Gradients flow through the values: a sparse tensor requires grad where they do, and its gradient is
 theirs, at the same places.
@@ -279,8 +279,12 @@ class SparseTensor(Tensor):
 
 
 def make(
-    layout: Any, parts: Sequence[Tensor], values: Tensor, size: Sequence[int], coalesced: bool = False
-) -> SparseTensor:  # fmt: skip
+    layout: Any,
+    parts: Sequence[Tensor],
+    values: Tensor,
+    size: Sequence[int],
+    coalesced: bool = False,
+) -> SparseTensor:
     """A sparse tensor of parts that fit together; they are not copied."""
     made: SparseTensor = _C._make_memoryless(SparseTensor, size, values.dtype, values.device)
     made._layout, made._parts, made._vals = layout, tuple(parts), values

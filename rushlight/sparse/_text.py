@@ -9,7 +9,6 @@ from rushlight._tensor import legacy_types
 from rushlight.sparse._tensor import COO, NAMES, ROW_LAYOUTS, SparseTensor
 
 
-
 def _part(name, tensor):
     """The text of a part, without what the whole tensor says."""
     indent = len(f"tensor({name}=")
@@ -52,4 +51,3 @@ def text_of(x: SparseTensor) -> str:
         if str(item).startswith("layout="):
             head, tail = rest[:k], ", ".join(rest[k:])
     return f"tensor({body}, {', '.join(head)},\n       {tail})"
-

@@ -109,7 +109,9 @@ def test_sparse_gradients(make, bag):
     weights = []
     for device in ("cpu", "cuda"):
         rl.manual_seed(0)
-        layer = rl.nn.EmbeddingBag(50, 6, sparse=True) if bag else rl.nn.Embedding(50, 6, sparse=True)
+        layer = (
+            rl.nn.EmbeddingBag(50, 6, sparse=True) if bag else rl.nn.Embedding(50, 6, sparse=True)
+        )
         layer.to(device)
         optimizer = make(layer.parameters())
         for step in range(3):

@@ -28,8 +28,18 @@ def names(rl):
     values = rl.arange(12.0).reshape(3, 2, 2)
     h = rl.sparse_coo_tensor(rl.tensor([[2, 0, 2]]), values, (3, 2, 2))
     e = (rl.arange(12.0).reshape(4, 3) / 8).requires_grad_()
-    return {"rl": rl, "i": i, "v": v, "s": s, "c": s.to_sparse_csr(), "h": h, "e": e,
-            "step": _step(rl, e), "grad_of": _grad_of(e)}  # fmt: skip
+    return {
+        "rl": rl,
+        "F": rl.nn.functional,
+        "i": i,
+        "v": v,
+        "s": s,
+        "c": s.to_sparse_csr(),
+        "h": h,
+        "e": e,
+        "step": _step(rl, e),
+        "grad_of": _grad_of(e),
+    }
 
 
 def shown(rl, expression):
@@ -41,7 +51,11 @@ def shown(rl, expression):
         except Exception as error:
             kinds = [c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins"]
             return "! " + " ".join(kinds)
-    if "sparse" in str(getattr(found, "layout", "")) and found.is_sparse and not found.is_coalesced():
+    if (
+        "sparse" in str(getattr(found, "layout", ""))
+        and found.is_sparse
+        and not found.is_coalesced()
+    ):
         found = found.coalesce()  # in which order the elements are is nobody's business
     return re.sub(r"\b(torch|rushlight)\.|at 0x\w+", "", " ".join(str(found).split()))
 
@@ -276,7 +290,7 @@ EXPRESSIONS = [
     'rl.sparse_coo_tensor([[0]],[1+2j],(2,)).conj()',
     's.int().sum()',
     's.int().sum(0)',
-    'rl.nn.functional.linear(rl.ones(1,3),s)',
+    'F.linear(rl.ones(1,3),s)',
     'rl.sparse_coo_tensor(i,v,(2,3),is_coalesced=True).is_coalesced()',
     'rl.sparse_coo_tensor(i,v,(2,3),dtype=rl.float16)',
     's.bool()',
@@ -355,19 +369,19 @@ EXPRESSIONS = [
     '(rl.arange(12).reshape(3, 4) * 1j).to_sparse() @ rl.ones(4, 1, dtype=rl.complex64)',
     'rl.ones(5, 3) @ rl.arange(12.0).reshape(3, 4).to_sparse_csr()',
     'rl.arange(6.0).half().reshape(2, 3).to_sparse().to_dense()',
-    'rl.nn.functional.embedding(rl.tensor([[1, 2], [1, 0]]), e, padding_idx=0, sparse=True).sum()',
-    'grad_of(rl.nn.functional.embedding(rl.tensor([[1, 2], [1, 0]]), e, padding_idx=0, sparse=True))',
-    "grad_of(rl.nn.functional.embedding_bag(rl.tensor([[1, 2], [1, 0]]), e, mode='sum', sparse=True))",
-    "grad_of(rl.nn.functional.embedding_bag(rl.tensor([[1, 2], [1, 0]]), e, mode='mean', sparse=True))",
-    'grad_of(rl.nn.functional.embedding(rl.tensor([1]), e, scale_grad_by_freq=True, sparse=True))',
+    'F.embedding(rl.tensor([[1, 2], [1, 0]]), e, padding_idx=0, sparse=True).sum()',
+    'grad_of(F.embedding(rl.tensor([[1, 2], [1, 0]]), e, padding_idx=0, sparse=True))',
+    "grad_of(F.embedding_bag(rl.tensor([[1, 2], [1, 0]]), e, mode='sum', sparse=True))",
+    "grad_of(F.embedding_bag(rl.tensor([[1, 2], [1, 0]]), e, mode='mean', sparse=True))",
+    'grad_of(F.embedding(rl.tensor([1]), e, scale_grad_by_freq=True, sparse=True))',
     'rl.optim.SparseAdam([e], lr=0)',
     'rl.optim.SparseAdam([s])',
     'rl.optim.SparseAdam([e], betas=(1.0, 0.9))',
     "step('SparseAdam', lambda: (e * e).sum())",
-    "step('Adam', lambda: rl.nn.functional.embedding(rl.tensor([1]), e, sparse=True).sum())",
-    "step('SparseAdam', lambda: rl.nn.functional.embedding(rl.tensor([1]), e, sparse=True).exp().sum())",
-    "step('Adagrad', lambda: rl.nn.functional.embedding(rl.tensor([1, 1]), e, sparse=True).exp().sum())",
-    "step('SGD', lambda: rl.nn.functional.embedding(rl.tensor([1, 1]), e, sparse=True).exp().sum())",
+    "step('Adam', lambda: F.embedding(rl.tensor([1]), e, sparse=True).sum())",
+    "step('SparseAdam', lambda: F.embedding(rl.tensor([1]), e, sparse=True).exp().sum())",
+    "step('Adagrad', lambda: F.embedding(rl.tensor([1, 1]), e, sparse=True).exp().sum())",
+    "step('SGD', lambda: F.embedding(rl.tensor([1, 1]), e, sparse=True).exp().sum())",
     'rl.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2,), requires_grad=True).coalesce().is_leaf',
     'rl.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2, 2))',
     'rl.sparse_coo_tensor(rl.zeros(0, 1, dtype=rl.int64), rl.ones(1, 2), (2,))',

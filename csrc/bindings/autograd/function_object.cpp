@@ -5,6 +5,7 @@
 #include "autograd/engine.h"
 #include "bindings/autograd/function_node.h"
 #include "bindings/autograd/saved_values.h"
+#include "core/memoryless.h"
 #include "jit/tracer.h"
 #include "ops/ops.h"
 
@@ -74,6 +75,13 @@ PyObject* function_init_subclass(PyObject* cls, PyObject*, PyObject*) {
 
 // Forward ----------------------------------------------------------------------------------------
 
+// Gradients of a sparse tensor are those of its values, which a Function does not see.
+void check_sparse(PyObject* o) {
+  const Handle wanted = Handle::steal(PyObject_GetAttrString(o, "requires_grad"));
+  check(wanted.get() != Py_True || !grad_enabled(), ErrorKind::NotImplemented, "apply",
+        "a custom Function cannot differentiate a sparse tensor; give it indices and values");
+}
+
 // One call of apply(): everything between the user's arguments and results.
 class Call {
  public:
@@ -84,6 +92,7 @@ class Call {
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* item = PyTuple_GET_ITEM(args, i);
       is_tensor_.push_back(is_tensor(item));
+      if (is_tensor_.back() && is_memoryless(unwrap(item))) check_sparse(item);
       const bool need = is_tensor_.back() && requires_grad(unwrap(item));
       records_ |= need;
       has_tangent_ |= is_tensor_.back() && forward_active() && has_tangent(unwrap(item));

@@ -12,8 +12,8 @@
 namespace rush {
 namespace {
 
-constexpr int64_t kGrain = 16384;   // numbers that are worth a thread
-constexpr int64_t kAhead = 16;      // elements between a row's fetch and its use
+constexpr int64_t kGrain = 16384;     // numbers that are worth a thread
+constexpr int64_t kAhead = 16;        // elements between a row's fetch and its use
 constexpr int64_t kCached = 1 << 18;  // bytes of a dense matrix that lie in the cache anyway
 
 struct Matrix {

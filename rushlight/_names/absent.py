@@ -107,8 +107,8 @@ REASONS = {
         PLANNED,
     ),
     "quantization": (
-        "there is no quantization",
-        "float16, bfloat16 and autocast are there",
+        "quantization is there in eager mode only",
+        "ao.quantization.prepare, convert and quantize_dynamic are (docs/quantization.md)",
         NOT_PLANNED,
     ),
     "selective checkpoints": (
@@ -175,7 +175,7 @@ MODULES = frozenset(
     distributed.fsdp.wrap distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia
     nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
-    onnx.symbolic_opset9 onnx.utils package quantization sparse utils.backend_registration
+    onnx.symbolic_opset9 onnx.utils package sparse utils.backend_registration
     utils.bottleneck utils.mobile_optimizer xpu""".split()
 )
 
@@ -185,8 +185,6 @@ METHODS = {
         resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_
         sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
         to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
-    "quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
-        q_per_channel_zero_points q_scale q_zero_point qscheme""",
     "nested tensors": "to_padded_tensor",
     "complex32": "chalf",
     "mkldnn": "to_mkldnn",

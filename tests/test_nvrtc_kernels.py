@@ -156,6 +156,32 @@ def test_pointwise_mixed_types_and_long_indices(nvrtc):
     compile_all(nvrtc, "pointwise.cu", names)
 
 
+FLOAT8 = [f"rush::float8_{kind}" for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")]
+
+
+def test_what_moves_and_compares_float8(nvrtc):
+    pairs = [(t, "float") for t in FLOAT8] + [("rush::half", t) for t in FLOAT8]
+    pairs += [("bool", FLOAT8[0]), ("rush::i64", FLOAT8[1]), (FLOAT8[2], "rush::complex<float>")]
+    names = [f"rush::copy_flat<{to}, {source}, 2>" for to, source in pairs]
+    names += [f"rush::fill_flat<{t}, 16>" for t in FLOAT8]
+    names += [f"rush::fill_strided<{t}, rush::u64>" for t in FLOAT8[:1]]
+    compile_all(nvrtc, "copy.cu", names)
+    names = []
+    for t in FLOAT8[:2]:
+        names += [
+            f"rush::pointwise_flat<rush::functors::Eq, 0, float, 16, bool, {t}, {t}>",
+            f"rush::pointwise_flat<rush::functors::IsNan, 0, float, 16, bool, {t}>",
+            f"rush::pointwise_flat<rush::functors::Abs, 0, float, 16, {t}, {t}>",
+            f"rush::pointwise_strided<rush::functors::Where, 0, float, rush::u32, {t}, bool, "
+            f"{t}, {t}>",
+        ]
+    compile_all(nvrtc, "pointwise.cu", names)
+    compile_all(nvrtc, "reduce.cu", [
+        f"rush::reduce<rush::folds::Any, {FLOAT8[0]}, bool, rush::u32, 16, false>"
+    ])  # fmt: skip
+    compile_all(nvrtc, "index.cu", [f"rush::scatter<rush::ScatterSet, {FLOAT8[0]}, rush::u32>"])
+
+
 def test_the_table_is_whole():
     assert sum(len(fns) for fns in table().values()) > 120
     known = set(COMPUTE.values())
@@ -625,6 +651,14 @@ def few_rows_kernels():
         yield t, [f"rush::few_rows<{CPP[t]}, {rows}>" for rows in range(1, 5)]
 
 
+def weight_only_kernels():
+    for t in ("bf16", "f16"):
+        names = [f"rush::int8_rows<{CPP[t]}, {tiles}>" for tiles in (1, 2, 4)]
+        for tiles, inner in ((1, 2), (1, 4), (1, 8), (2, 8), (4, 8)):
+            names.append(f"rush::int4_tiles<{CPP[t]}, {tiles}, {inner}>")
+        yield t, names
+
+
 def odd_rows_kernels():
     yield "u16", [f"rush::copy_odd_rows<rush::{w}>" for w in ("u16", "u32")]
 
@@ -721,6 +755,7 @@ FILES = {
     "attention_hopper.cu": hopper_attention_kernels,
     "few_rows.cu": few_rows_kernels,
     "odd_rows.cu": odd_rows_kernels,
+    "weight_only.cu": weight_only_kernels,
     "attention_decode.cu": decode_kernels,
 }
 FILES |= {

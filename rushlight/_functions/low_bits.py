@@ -1,4 +1,4 @@
-"""Weights of four bits: how they are packed, and the product with them on any device."""
+"""Products with numbers of eight bits and less; how weights of four bits are packed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from rushlight import _C, Tensor
 __all__ = [
     "_convert_weight_to_int4pack",
     "_convert_weight_to_int4pack_for_cpu",
+    "_int_mm",
+    "_scaled_mm",
     "_weight_int4pack_mm",
+    "_weight_int4pack_mm_for_cpu",
+    "_weight_int8pack_mm",
 ]
+
+_int_mm = _C._int_mm
+_scaled_mm = _C._scaled_mm
+_weight_int4pack_mm_for_cpu = _C._weight_int4pack_mm_for_cpu
+_weight_int8pack_mm = _C._weight_int8pack_mm
 
 _MOST_ROWS = 64  # of the kernel; more are better off with weights that are unpacked once
 _LANES = 4  # threads that share a column of a tile

@@ -107,8 +107,8 @@ REASONS = {
         PLANNED,
     ),
     "quantization": (
-        "there is no quantization",
-        "float16, bfloat16 and autocast are there",
+        "quantization is there in eager mode only",
+        "ao.quantization.prepare, convert and quantize_dynamic are (docs/quantization.md)",
         NOT_PLANNED,
     ),
     "selective checkpoints": (
@@ -175,14 +175,12 @@ MODULES = frozenset(
     distributed.fsdp.wrap distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia
     nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
-    onnx.symbolic_opset9 onnx.utils package quantization utils.backend_registration
+    onnx.symbolic_opset9 onnx.utils package utils.backend_registration
     utils.bottleneck utils.mobile_optimizer xpu""".split()
 )
 
 # Methods and attributes of Tensor; hasattr is false for them.
 METHODS = {
-    "quantization": """dequantize int_repr q_per_channel_axis q_per_channel_scales
-        q_per_channel_zero_points q_scale q_zero_point qscheme""",
     "nested tensors": "to_padded_tensor",
     "complex32": "chalf",
     "mkldnn": "to_mkldnn",

@@ -1,8 +1,8 @@
-"""Engines of quantized operators: there are none."""
+"""Engines of quantized operators. PyTorch's names are taken; all of them mean the same here."""
 
 from rushlight._names.missing import names_missing_from
 
-engine = "none"
-supported_engines = ["none"]
+engine = "x86"
+supported_engines = ["x86", "fbgemm", "onednn", "qnnpack"]
 
 __getattr__ = names_missing_from(__name__)

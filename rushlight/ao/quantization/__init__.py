@@ -1,24 +1,11 @@
-"""Quantization: not there. QuantStub and DeQuantStub do nothing in a float model, as in PyTorch."""
-
-from __future__ import annotations
-
-from typing import Any
+"""Quantization in eager mode: observers, fake quantizers, prepare, convert, quantize_dynamic."""
 
 from rushlight._names.missing import fill
-from rushlight.nn import Identity
-
-__all__ = ["DeQuantStub", "QuantStub"]
-
-
-class QuantStub(Identity):
-    """Marks where a quantized model would quantize its input; in a float model, the identity."""
-
-    def __init__(self, qconfig: Any = None) -> None:
-        super().__init__()
-
-
-class DeQuantStub(QuantStub):
-    """Marks where a quantized model would go back to floats."""
-
+from rushlight.ao.quantization.fake_quantize import *
+from rushlight.ao.quantization.fuse_modules import *
+from rushlight.ao.quantization.observer import *
+from rushlight.ao.quantization.qconfig import *
+from rushlight.ao.quantization.quantize import *
+from rushlight.ao.quantization.stubs import *
 
 fill(globals())

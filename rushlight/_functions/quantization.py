@@ -1,0 +1,231 @@
+"""Quantizing, and what pretends to in training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight import _C, Tensor
+from rushlight._quantized.schemes import SCHEMES, bounds, storage_dtype
+
+__all__ = [
+    "_choose_qparams_per_tensor",
+    "dequantize",
+    "fake_quantize_per_channel_affine",
+    "fake_quantize_per_tensor_affine",
+    "int_repr",
+    "per_channel_affine",
+    "per_channel_affine_float_qparams",
+    "per_channel_symmetric",
+    "per_tensor_affine",
+    "per_tensor_symmetric",
+    "q_per_channel_axis",
+    "q_per_channel_scales",
+    "q_per_channel_zero_points",
+    "q_scale",
+    "q_zero_point",
+    "quantize_per_channel",
+    "quantize_per_tensor",
+    "quantize_per_tensor_dynamic",
+]
+
+per_tensor_affine = SCHEMES["per_tensor_affine"]
+per_channel_affine = SCHEMES["per_channel_affine"]
+per_tensor_symmetric = SCHEMES["per_tensor_symmetric"]
+per_channel_symmetric = SCHEMES["per_channel_symmetric"]
+per_channel_affine_float_qparams = SCHEMES["per_channel_affine_float_qparams"]
+
+
+def _check_float(name: str, x: Tensor) -> None:
+    if x.dtype != _C.float32:
+        raise RuntimeError(f"{name}: quantizes float32 tensors only, got {x.dtype}: use float()")
+
+
+def quantize_per_tensor(
+    input: Tensor | Sequence[Tensor],
+    scale: float | Tensor,
+    zero_point: int | Tensor,
+    dtype: Any,
+) -> Any:
+    """input as integers of dtype (quint8, qint8, qint32): round(input / scale) + zero_point."""
+    from rushlight._quantized.tensor import Quantizer, quantized
+
+    if not isinstance(input, Tensor):
+        return tuple(
+            quantize_per_tensor(x, s, z, dtype)
+            for x, s, z in zip(input, scale, zero_point, strict=True)
+        )
+    _check_float("quantize_per_tensor", input)
+    low, high = bounds(storage_dtype("quantize_per_tensor", dtype))
+    scale, zero_point = float(scale), int(zero_point)
+    if not low <= zero_point <= high:
+        raise RuntimeError(
+            f"quantize_per_tensor: zero_point must be from {low} to {high} for {dtype}, got "
+            f"{zero_point}"
+        )
+    return quantized(input.detach(), Quantizer(dtype, scale, zero_point))
+
+
+def quantize_per_channel(
+    input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: Any
+) -> Tensor:
+    """As quantize_per_tensor, with a scale and a zero point for each index along axis."""
+    from rushlight._quantized.tensor import Quantizer, quantized
+
+    _check_float("quantize_per_channel", input)
+    storage_dtype("quantize_per_channel", dtype)
+    if not 0 <= axis < input.dim():
+        raise RuntimeError(
+            f"quantize_per_channel: axis must be from 0 to {input.dim() - 1}, got {axis}"
+        )
+    if scales.shape != (input.shape[axis],) or zero_points.shape != scales.shape:
+        raise RuntimeError(
+            f"quantize_per_channel: needs {input.shape[axis]} scales and zero points, one for each "
+            f"index along dim {axis}; got {tuple(scales.shape)} and {tuple(zero_points.shape)}"
+        )
+    quantizer = Quantizer(dtype, scales.detach().double(), zero_points.detach().long(), axis)
+    return quantized(input.detach(), quantizer)
+
+
+def _choose_qparams_per_tensor(self: Tensor, reduce_range: bool = False) -> tuple[float, int]:
+    """Scale and zero point for the range of the tensor at hand, in 8 bits (7: reduce_range)."""
+    low, high = (float(v) for v in self.aminmax()) if self.numel() else (0.0, 0.0)
+    return choose_range(low, high, 0, 127 if reduce_range else 255)
+
+
+# What PyTorch takes for the smallest scale that products of integers can be brought back by.
+_SMALLEST_SCALE = 6.0999998822808266e-05
+
+
+def choose_ranges(
+    low: Tensor, high: Tensor, least: int, most: int, symmetric: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Scales and zero points for numbers from low to high: 0 is always one of the steps."""
+    low, high = low.double().clamp(max=0), high.double().clamp(min=0)
+    if symmetric:
+        half = (most - least) // 2
+        step = _C.maximum(low / -(half + 1), high / half)
+        low, high = step * -(half + 1), step * half
+    scale = (high - low) / (most - least)
+    scale = _C.where((scale == 0) | (1 / scale).isinf(), 0.1, scale)
+    # Whichever end gives the smaller error is where the zero point is counted from.
+    low_error, high_error = abs(least) + (low / scale).abs(), abs(most) + (high / scale).abs()
+    start = _C.where(low_error < high_error, least - low / scale, most - high / scale)
+    if symmetric:
+        start = _C.full_like(start, (least + most + 1) // 2)
+    return scale.clamp(min=_SMALLEST_SCALE), start.round().clamp(least, most).to(_C.int32)
+
+
+def choose_range(low: float, high: float, least: int, most: int) -> tuple[float, int]:
+    """The same for one range."""
+    ends = (_C.tensor([x], dtype=_C.float64) for x in (low, high))
+    scale, zero = choose_ranges(*ends, least, most)
+    return float(scale), int(zero)
+
+
+def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -> Tensor:
+    """quantize_per_tensor with the scale and zero point that the numbers at hand need."""
+    _check_float("quantize_per_tensor_dynamic", input)
+    low, high = bounds(storage_dtype("quantize_per_tensor_dynamic", dtype))
+    if reduce_range:
+        low, high = (low // 2, high // 2) if low else (0, 127)
+    ends = [float(v) for v in input.aminmax()] if input.numel() else [0.0, 0.0]
+    scale, zero_point = choose_range(ends[0], ends[1], low, high)
+    return quantize_per_tensor(input, scale, zero_point, dtype)
+
+
+def dequantize(input: Tensor | Sequence[Tensor]) -> Any:
+    """The numbers that a quantized tensor stands for, in float32; of any other, its float32."""
+    if not isinstance(input, Tensor):
+        return tuple(dequantize(x) for x in input)
+    return input.dequantize() if input.is_quantized else input.to(_C.float32)
+
+
+def _asked(name: str) -> Any:
+    def ask(input: Tensor) -> Any:
+        if not input.is_quantized:
+            raise NotImplementedError(f"{name}: the tensor is not quantized")
+        return getattr(input, name)()
+
+    ask.__name__ = ask.__qualname__ = name
+    ask.__doc__ = f"input.{name}() of a quantized tensor."
+    return ask
+
+
+int_repr = _asked("int_repr")
+q_scale = _asked("q_scale")
+q_zero_point = _asked("q_zero_point")
+q_per_channel_scales = _asked("q_per_channel_scales")
+q_per_channel_zero_points = _asked("q_per_channel_zero_points")
+q_per_channel_axis = _asked("q_per_channel_axis")
+qscheme = _asked("qscheme")
+
+
+def _check_bounds(name: str, quant_min: int, quant_max: int) -> None:
+    if quant_min > quant_max:
+        raise RuntimeError(
+            f"{name}: quant_min must not be larger than quant_max, got {quant_min} and {quant_max}"
+        )
+
+
+def _pretended(input: Tensor, scale: Any, zero: Any, low: int, high: int) -> Tensor:
+    """Rounded to steps; the gradient passes where nothing was cut off."""
+    wide = input.detach()
+    steps = wide * (1.0 / scale)
+    # A zero between two steps is part of what is rounded.
+    is_whole = not isinstance(zero, Tensor) or not zero.is_floating_point()
+    steps = steps.round() + zero if is_whole else (steps + zero).round()
+    # A NaN is the smallest step, as in PyTorch.
+    inside = (steps >= low) & (steps <= high)
+    values = ((steps.nan_to_num(nan=low).clamp(low, high) - zero) * scale).to(input.dtype)
+    if not (input.requires_grad and _C.is_grad_enabled()):
+        return values
+    # The values, with the gradient of the input where it is inside.
+    through = _C.where(inside, input, input.detach())
+    return values + (through - through.detach())
+
+
+def fake_quantize_per_tensor_affine(
+    input: Tensor,
+    scale: float | Tensor,
+    zero_point: int | Tensor,
+    quant_min: int,
+    quant_max: int,
+) -> Tensor:
+    """input rounded to the steps of quantize_per_tensor, as floats; the gradient passes where
+    input lies within quant_min and quant_max."""
+    name = "fake_quantize_per_tensor_affine"
+    _check_bounds(name, quant_min, quant_max)
+    zero = int(zero_point) if not isinstance(zero_point, Tensor) else zero_point
+    if not isinstance(zero, Tensor) and not quant_min <= zero <= quant_max:
+        raise RuntimeError(
+            f"{name}: zero_point must be from quant_min, {quant_min}, to quant_max, {quant_max}; "
+            f"got {zero}"
+        )
+    if isinstance(scale, Tensor):
+        scale = scale.detach().to(_C.float32)
+    else:
+        scale = _C.tensor(scale, dtype=_C.float32, device=input.device)
+    return _pretended(input, scale, zero, quant_min, quant_max)
+
+
+def fake_quantize_per_channel_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
+) -> Tensor:
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index of axis."""
+    name = "fake_quantize_per_channel_affine"
+    _check_bounds(name, quant_min, quant_max)
+    if zero_point.dtype not in (_C.int32, _C.float32, _C.float16):
+        raise RuntimeError(f"{name}: zero_point must be int32, float32 or float16, got "
+                           f"{zero_point.dtype}")  # fmt: skip
+    if not 0 <= axis < input.dim():
+        raise RuntimeError(f"{name}: axis must be from 0 to {input.dim() - 1}, got {axis}")
+    if scale.shape != (input.shape[axis],) or zero_point.shape != scale.shape:
+        raise RuntimeError(
+            f"{name}: needs {input.shape[axis]} scales and zero points, one for each index along "
+            f"dim {axis}; got {tuple(scale.shape)} and {tuple(zero_point.shape)}"
+        )
+    shape = [1] * input.dim()
+    shape[axis] = -1
+    scales, zeros = scale.detach().reshape(shape), zero_point.detach().reshape(shape)
+    return _pretended(input, scales, zeros, quant_min, quant_max)

@@ -1,0 +1,1 @@
+"""Quantized tensors: integers with a scale and a zero point."""

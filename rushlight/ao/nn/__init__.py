@@ -1,0 +1,5 @@
+"""Modules of quantized models."""
+
+from rushlight.ao.nn import intrinsic, qat, quantized
+
+__all__ = ["intrinsic", "qat", "quantized"]

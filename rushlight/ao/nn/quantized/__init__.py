@@ -1,0 +1,283 @@
+"""Layers that take and give quantized tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rushlight
+from rushlight import _C, Tensor
+from rushlight._quantized.tensor import QuantizedTensor, Quantizer, quantized
+from rushlight.ao.nn import intrinsic
+from rushlight.ao.nn.quantized import dynamic as dynamic
+from rushlight.ao.nn.quantized._weights import (
+    QuantizedLayer,
+    input_integers,
+    quantized_weight,
+    result_steps,
+    weight_observer,
+)
+from rushlight.nn import Identity, Module
+from rushlight.nn import functional as F
+
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvReLU1d",
+    "ConvReLU2d",
+    "ConvReLU3d",
+    "DeQuantize",
+    "FloatFunctional",
+    "Linear",
+    "LinearReLU",
+    "QFunctional",
+    "Quantize",
+]
+
+
+class Quantize(Module):
+    """Floats to integers, in given steps."""
+
+    def __init__(self, scale: Any, zero_point: Any, dtype: Any) -> None:
+        super().__init__()
+        self.register_buffer("scale", _C.as_tensor(scale, dtype=_C.float32).reshape(1))
+        self.register_buffer("zero_point", _C.as_tensor(zero_point, dtype=_C.int64).reshape(1))
+        self.dtype = dtype
+
+    def forward(self, X: Tensor) -> Tensor:
+        return rushlight.quantize_per_tensor(X, float(self.scale), int(self.zero_point), self.dtype)
+
+    @classmethod
+    def from_float(cls, mod: Any) -> Quantize:
+        """In place of a QuantStub that was observed."""
+        scale, zero = result_steps(mod)
+        return cls(scale, zero, mod.activation_post_process.dtype)
+
+    def extra_repr(self) -> str:
+        return f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}"
+
+
+class DeQuantize(Module):
+    """Integers to floats."""
+
+    def forward(self, Xq: Tensor) -> Tensor:
+        return rushlight.dequantize(Xq)
+
+    @classmethod
+    def from_float(cls, mod: Any) -> DeQuantize:
+        """In place of a DeQuantStub."""
+        return cls()
+
+
+class Linear(QuantizedLayer):
+    """nn.Linear over quantized tensors."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.scale, self.zero_point = 1.0, 0
+        zeros = _C.zeros(out_features, in_features)
+        weight = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
+        self._keep(weight, _C.zeros(out_features) if bias else None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        integers, scale = input_integers("Linear", x)
+        rows = integers.reshape(-1, self.in_features)
+        numbers = _C._weight_int8pack_mm(rows, self._integers, self._scales * scale)
+        if self._bias is not None:
+            numbers = numbers + self._bias
+        return self._result(numbers.reshape(*x.shape[:-1], self.out_features))
+
+    @classmethod
+    def from_float(cls, mod: Any) -> Linear:
+        """In place of a Linear that was observed (and the ReLU behind it)."""
+        inner = mod[0] if isinstance(mod, intrinsic.LinearReLU) else mod
+        inner.qconfig = mod.qconfig
+        made = cls(inner.in_features, inner.out_features, inner.bias is not None)
+        made.scale, made.zero_point = result_steps(mod)
+        bias = None if inner.bias is None else inner.bias.detach().float()
+        made._keep(quantized_weight(inner.weight, weight_observer(inner)), bias)
+        return made
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"scale={self.scale}, zero_point={self.zero_point}, qscheme={self._weight.qscheme()}"
+        )
+
+
+class LinearReLU(Linear):
+    """A Linear and a ReLU over quantized tensors."""
+
+    _with_relu = True
+
+
+class _Conv(QuantizedLayer):
+    _convolve: Any
+    _joined: Any
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__()
+        self._settings = settings
+        self.scale, self.zero_point = 1.0, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        integers, scale = input_integers(type(self).__name__, x)
+        settings = dict(self._settings)
+        mode, widths = settings.pop("mode"), settings.pop("widths")
+        if mode != "zeros":  # 0 is where the zero point is, since it has been taken off
+            integers = F.pad(integers, widths, mode=mode)
+            settings["padding"] = 0
+        sums = type(self)._convolve(integers, self._integers.to(_C.float32), None, **settings)
+        shape = [-1] + [1] * (sums.dim() - 2)
+        numbers = sums * (self._scales * scale).reshape(shape)
+        if self._bias is not None:
+            numbers = numbers + self._bias.reshape(shape)
+        return self._result(numbers)
+
+    @classmethod
+    def from_float(cls, mod: Any) -> Any:
+        """In place of a convolution that was observed (and the ReLU behind it)."""
+        inner = mod[0] if isinstance(mod, cls._joined) else mod
+        inner.qconfig = mod.qconfig
+        made = cls({
+            "stride": inner.stride, "padding": inner.padding, "dilation": inner.dilation,
+            "groups": inner.groups, "mode": inner.padding_mode,
+            "widths": getattr(inner, "_reversed_padding_repeated_twice", ()),
+        })  # fmt: skip
+        made.scale, made.zero_point = result_steps(mod)
+        bias = None if inner.bias is None else inner.bias.detach().float()
+        made._keep(quantized_weight(inner.weight, weight_observer(inner)), bias)
+        return made
+
+    def extra_repr(self) -> str:
+        out, inner, *kernel = self._weight.shape
+        return (
+            f"{inner * self._settings['groups']}, {out}, kernel_size={tuple(kernel)}, "
+            f"stride={self._settings['stride']}, scale={self.scale}, "
+            f"zero_point={self.zero_point}, padding={self._settings['padding']}"
+        )
+
+
+class Conv1d(_Conv):
+    """nn.Conv1d over quantized tensors."""
+
+    _convolve, _joined = staticmethod(F.conv1d), intrinsic.ConvReLU1d
+
+
+class Conv2d(_Conv):
+    """nn.Conv2d over quantized tensors."""
+
+    _convolve, _joined = staticmethod(F.conv2d), intrinsic.ConvReLU2d
+
+
+class Conv3d(_Conv):
+    """nn.Conv3d over quantized tensors."""
+
+    _convolve, _joined = staticmethod(F.conv3d), intrinsic.ConvReLU3d
+
+
+class ConvReLU1d(Conv1d):
+    """A Conv1d and a ReLU over quantized tensors."""
+
+    _with_relu = True
+
+
+class ConvReLU2d(Conv2d):
+    """A Conv2d and a ReLU over quantized tensors."""
+
+    _with_relu = True
+
+
+class ConvReLU3d(Conv3d):
+    """A Conv3d and a ReLU over quantized tensors."""
+
+    _with_relu = True
+
+
+class FloatFunctional(Module):
+    """Sums, products and joins as a module, so that their results can be observed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.activation_post_process: Module = Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise RuntimeError("FloatFunctional: call add, mul, cat, ... and not the module itself")
+
+    def _seen(self, x: Tensor) -> Tensor:
+        return self.activation_post_process(x)
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + y"""
+        return self._seen(x + y)
+
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
+        """x + y for a number y"""
+        return x + y
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        """x * y"""
+        return self._seen(x * y)
+
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
+        """x * y for a number y"""
+        return x * y
+
+    def cat(self, x: Any, dim: int = 0) -> Tensor:
+        """The tensors joined along dim."""
+        return self._seen(_C.cat(x, dim))
+
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
+        """relu(x + y)"""
+        return self._seen((x + y).relu())
+
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
+        """x @ y"""
+        return self._seen(x @ y)
+
+
+class QFunctional(Module):
+    """The same over quantized tensors, with results in given steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.zero_point = 1.0, 0
+
+    def _steps(self, numbers: Tensor) -> QuantizedTensor:
+        return quantized(numbers, Quantizer(rushlight.quint8, self.scale, self.zero_point))
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + y"""
+        return self._steps(x.dequantize() + y.dequantize())
+
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
+        """relu(x + y)"""
+        return self._steps((x.dequantize() + y.dequantize()).relu())
+
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
+        """x * y"""
+        return self._steps(x.dequantize() * y.dequantize())
+
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
+        """x @ y"""
+        return self._steps(x.dequantize() @ y.dequantize())
+
+    def cat(self, x: Any, dim: int = 0) -> Tensor:
+        """The tensors joined along dim."""
+        return self._steps(_C.cat([t.dequantize() for t in x], dim))
+
+    def get_extra_state(self) -> Any:
+        """The steps."""
+        return self.scale, self.zero_point
+
+    def set_extra_state(self, state: Any) -> None:
+        """What get_extra_state gave."""
+        self.scale, self.zero_point = state
+
+    @classmethod
+    def from_float(cls, mod: Any) -> QFunctional:
+        """In place of a FloatFunctional that was observed."""
+        made = cls()
+        made.scale, made.zero_point = result_steps(mod)
+        return made

@@ -1,0 +1,179 @@
+"""Layers with weights in int8 that take floats: their steps are chosen for each input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rushlight
+from rushlight import _C, Tensor
+from rushlight._functions.quantization import choose_range
+from rushlight._quantized.tensor import QuantizedTensor
+from rushlight.ao.nn.quantized._weights import (
+    quantized_weight,
+    weight_integers,
+    weight_scales,
+)
+from rushlight.nn import Module
+from rushlight.nn import functional as F
+
+__all__ = ["LSTM", "Linear"]
+
+_MOST = 127  # steps of an input; PyTorch's kernels on x86 take seven bits, too
+
+
+def _as_steps(x: Tensor) -> tuple[Tensor, float]:
+    """The integers for x less their zero point, as floats, and the scale."""
+    low, high = (float(v) for v in x.aminmax()) if x.numel() else (0.0, 0.0)
+    scale, zero = choose_range(low, high, 0, _MOST)
+    steps = (x * (1.0 / _C.tensor(scale, dtype=_C.float32))).round() + zero
+    return steps.clamp(0, _MOST) - zero, scale
+
+
+class _Weight:
+    """A quantized matrix, ready to be multiplied with."""
+
+    def __init__(self, weight: QuantizedTensor) -> None:
+        self.weight = weight
+        self.integers, self.scales = weight_integers(weight), weight_scales(weight)
+
+    def times(self, rows: Tensor) -> Tensor:
+        integers, scale = _as_steps(rows.float())
+        return _C._weight_int8pack_mm(integers, self.integers, self.scales * scale)
+
+
+class _Dynamic(Module):
+    def get_extra_state(self) -> Any:
+        """The weights; files keep them."""
+        return self._state
+
+    def set_extra_state(self, state: Any) -> None:
+        """What get_extra_state gave."""
+        self._take(state)
+
+    def _get_name(self) -> str:
+        return f"DynamicQuantized{type(self).__name__}"
+
+
+class Linear(_Dynamic):
+    """nn.Linear with an int8 weight, over floats."""
+
+    def __init__(self, in_features: int, out_features: int, bias_: bool = True,
+                 dtype: Any = None) -> None:  # fmt: skip
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        zeros = _C.zeros(out_features, in_features)
+        weight = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
+        self._take((weight, _C.zeros(out_features) if bias_ else None))
+
+    def _take(self, state: Any) -> None:
+        self._state = state
+        self._packed, self._bias = _Weight(state[0]), state[1]
+
+    def weight(self) -> QuantizedTensor:
+        """The quantized weight."""
+        return self._packed.weight
+
+    def bias(self) -> Tensor | None:
+        """The bias, in floats."""
+        return self._bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self._packed.times(x.reshape(-1, self.in_features))
+        out = out.reshape(*x.shape[:-1], self.out_features)
+        return (out if self._bias is None else out + self._bias).to(x.dtype)
+
+    @classmethod
+    def from_float(cls, mod: Any) -> Linear:
+        """In place of a Linear."""
+        made = cls(mod.in_features, mod.out_features, mod.bias is not None)
+        weight = quantized_weight(mod.weight, mod.qconfig.weight())
+        made._take((weight, None if mod.bias is None else mod.bias.detach().float()))
+        return made
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"dtype={rushlight.qint8}, qscheme={self.weight().qscheme()}"
+        )
+
+
+class LSTM(_Dynamic):
+    """nn.LSTM with int8 weights, over floats."""
+
+    def __init__(self, like: Any) -> None:
+        super().__init__()
+        if like.proj_size:
+            raise NotImplementedError("LSTM: projections (proj_size) are not quantized")
+        for name in ("input_size", "hidden_size", "num_layers", "batch_first", "dropout",
+                     "bidirectional"):  # fmt: skip
+            setattr(self, name, getattr(like, name))
+
+    def _take(self, state: Any) -> None:
+        self._state = state
+        self._cells = [(_Weight(wi), _Weight(wh), bi, bh) for wi, wh, bi, bh in state]
+
+    @classmethod
+    def from_float(cls, mod: Any) -> LSTM:
+        """In place of an LSTM."""
+        made, state = cls(mod), []
+        for layer in range(mod.num_layers):
+            for end in ("", "_reverse")[: 2 if mod.bidirectional else 1]:
+                end = f"_l{layer}{end}"
+                weights = [
+                    quantized_weight(getattr(mod, name + end), mod.qconfig.weight())
+                    for name in ("weight_ih", "weight_hh")
+                ]
+                biases = [
+                    getattr(mod, name + end).detach().float() if mod.bias else None
+                    for name in ("bias_ih", "bias_hh")
+                ]
+                state.append((*weights, *biases))
+        made._take(state)
+        made.training = mod.training
+        return made
+
+    def _run(self, x: Tensor, h: Tensor, c: Tensor, cell: Any, backwards: bool) -> Any:
+        """One layer in one direction; x is (time, batch, features)."""
+        of_x, of_h, x_bias, h_bias = cell
+        inputs = of_x.times(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:2], -1)
+        if x_bias is not None:
+            inputs = inputs + x_bias + h_bias
+        outs: list[Any] = [None] * len(x)
+        for t in range(len(x) - 1, -1, -1) if backwards else range(len(x)):
+            i, f, g, o = (inputs[t] + of_h.times(h)).chunk(4, -1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+            outs[t] = h
+        return _C.stack(outs), h, c
+
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        if not isinstance(input, Tensor):
+            raise NotImplementedError("LSTM: packed sequences are not taken by the quantized layer")
+        batched = input.dim() == 3
+        x = input if batched else input.unsqueeze(0 if self.batch_first else 1)
+        x = x.transpose(0, 1) if self.batch_first else x
+        ways = 2 if self.bidirectional else 1
+        if hx is None:
+            zeros = _C.zeros(self.num_layers * ways, x.shape[1], self.hidden_size)
+            hx = (zeros, zeros)
+        elif not batched:
+            hx = tuple(t.unsqueeze(1) for t in hx)
+        hs, cs = [], []
+        for layer in range(self.num_layers):
+            outs = []
+            for way in range(ways):
+                at = layer * ways + way
+                out, h, c = self._run(x, hx[0][at], hx[1][at], self._cells[at], way == 1)
+                outs.append(out), hs.append(h), cs.append(c)
+            x = _C.cat(outs, -1)
+            if self.dropout and self.training and layer + 1 < self.num_layers:
+                x = F.dropout(x, self.dropout)
+        x = x.transpose(0, 1) if self.batch_first else x
+        last = (_C.stack(hs), _C.stack(cs))
+        if not batched:
+            x = x.squeeze(0 if self.batch_first else 1)
+            last = (last[0].squeeze(1), last[1].squeeze(1))
+        return x, last
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"

@@ -1,0 +1,103 @@
+"""Modules that follow one another, made one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight import nn
+from rushlight.ao.nn import intrinsic
+from rushlight.nn import Identity, Module
+from rushlight.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+
+__all__ = ["fuse_conv_bn", "fuse_conv_bn_relu", "fuse_linear_bn", "fuse_modules",
+           "fuse_modules_qat"]  # fmt: skip
+
+_WITH_RELU = {
+    nn.Conv1d: intrinsic.ConvReLU1d,
+    nn.Conv2d: intrinsic.ConvReLU2d,
+    nn.Conv3d: intrinsic.ConvReLU3d,
+    nn.Linear: intrinsic.LinearReLU,
+}
+_NORMS = {nn.Conv1d: nn.BatchNorm1d, nn.Conv2d: nn.BatchNorm2d, nn.Conv3d: nn.BatchNorm3d,
+          nn.Linear: nn.BatchNorm1d}  # fmt: skip
+
+
+def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Module:
+    """A convolution with the batch norm behind it worked into its weight."""
+    return _folded(is_qat, conv, bn)
+
+
+def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> Module:
+    """The same with a ReLU behind both."""
+    made = _folded(is_qat, conv, bn)
+    return _WITH_RELU[type(made)](made, relu)
+
+
+def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> Module:
+    """A linear layer with the batch norm behind it worked into its weight."""
+    return _folded(is_qat, linear, bn)
+
+
+def _folded(is_qat: bool, first: Any, bn: Any) -> Module:
+    if is_qat or first.training or bn.training:
+        raise NotImplementedError(
+            "fuse_modules: a batch norm is worked into the weight before it in models that are "
+            "evaluated only: call eval() first"
+        )
+    fold = fuse_linear_bn_eval if isinstance(first, nn.Linear) else fuse_conv_bn_eval
+    return fold(first, bn)
+
+
+def fuse_known_modules(
+    mod_list: Sequence[Module], is_qat: bool, additional_fuser_method_mapping: Any = None
+) -> list[Module]:
+    """What stands in place of the modules: the joined one, and identities."""
+    first, rest = mod_list[0], list(mod_list[1:])
+    kinds = " ".join(type(m).__name__ for m in mod_list)
+    made = first
+    if rest and isinstance(rest[0], _NORMS.get(type(first), ())):
+        made = _folded(is_qat, first, rest.pop(0))
+    if rest and isinstance(rest[0], nn.ReLU) and type(made) in _WITH_RELU:
+        made = _WITH_RELU[type(made)](made, rest.pop(0))
+        made.train(first.training)
+    if rest or len(mod_list) < 2:
+        raise NotImplementedError(f"fuse_modules: there is no joined module for {kinds}")
+    if hasattr(first, "qconfig"):
+        made.qconfig = first.qconfig
+    return [made, *(Identity() for _ in mod_list[1:])]
+
+
+def _fuse(model: Module, lists: Any, is_qat: bool, inplace: bool, fuse: Any) -> Module:
+    made = model if inplace else copy.deepcopy(model)
+    groups = [lists] if all(isinstance(name, str) for name in lists) else lists
+    for names in groups:
+        for name, module in zip(
+            names, fuse([made.get_submodule(n) for n in names], is_qat), strict=True
+        ):
+            parent, _, own = name.rpartition(".")
+            setattr(made.get_submodule(parent), own, module)
+    return made
+
+
+def fuse_modules(
+    model: Module,
+    modules_to_fuse: Sequence[Any],
+    inplace: bool = False,
+    fuser_func: Callable[..., list[Module]] = fuse_known_modules,
+    fuse_custom_config_dict: Any = None,
+) -> Module:
+    """The model with the named modules joined: convolution or linear, batch norm, ReLU."""
+    return _fuse(model, modules_to_fuse, False, inplace, fuser_func)
+
+
+def fuse_modules_qat(
+    model: Module,
+    modules_to_fuse: Sequence[Any],
+    inplace: bool = False,
+    fuser_func: Callable[..., list[Module]] = fuse_known_modules,
+    fuse_custom_config_dict: Any = None,
+) -> Module:
+    """The same for models that will be trained: a ReLU joins what is before it."""
+    return _fuse(model, modules_to_fuse, True, inplace, fuser_func)

@@ -65,8 +65,8 @@ struct Communicator::State {
     cuda::Event ready, end;
     ready.record(cuda::current_stream(device));
     ready.make_wait(stream);
-    check_nccl(rank == 0 ? l.Send(byte.data(), 1, kInt8, 1, comm, stream->handle)
-                         : l.Recv(byte.data(), 1, kInt8, 0, comm, stream->handle),
+    check_nccl(rank == 0 ? l.Send(byte.data(), 1, kInt8, 1, comm, stream->handle())
+                         : l.Recv(byte.data(), 1, kInt8, 0, comm, stream->handle()),
                "the first message", comm);
     end.record(stream);
     while (!end.done() && !is_dropped()) std::this_thread::sleep_for(std::chrono::microseconds(50));

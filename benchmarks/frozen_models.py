@@ -90,6 +90,11 @@ def run():
 run()
 run()
 if WAY == "frozen":
+    import time
+    from rushlight import _C
+    while _C._frozen_awaits_code():
+        time.sleep(0.05)
+    run()
     print(one._options.frozen.lines(), file=sys.stderr)
 """
 HERE = str(Path(__file__).parent)

@@ -200,8 +200,9 @@ std::optional<std::vector<Tensor>> Captured::run(const Graph& graph,
   if (!refused_.empty()) return std::nullopt;
   const uint64_t missed = graphs.missed_code();
   std::vector<Tensor> given = capture(graph, inputs);
-  // (Once: code that cannot be had is not waited for again and again.)
-  provisional_ = !better && graphs.missed_code() != missed;
+  // (Some times: what is fused now may ask for other code, but not without end.)
+  improved_ = better ? improved_ + 1 : 0;
+  provisional_ = graphs.missed_code() != missed && improved_ < kMostCaptures;
   return given;
 }
 

@@ -146,6 +146,7 @@ class RUSH_API Captured {
   std::string refused_;  // why it is not captured, and will not be
   bool captured_ = false;
   bool provisional_ = false;      // something ran step by step, for its code was not there yet
+  int improved_ = 0;              // captures that were provisional, one after the other
   int captures_ = 0, since_ = 0;  // how often it was captured, and replays since the last time
   int64_t replays_ = 0;
   uint64_t switches_ = 0;

@@ -197,8 +197,8 @@ def coalescing_stats() -> dict[str, Any]:
 
     ``batched_kernels`` were queued as nodes of graphs, in ``graph_launches`` calls;
     ``single_kernels`` were launched one by one after all, because their order was new; ``graphs``
-    are kept. ``engaged`` says whether the GPU waits for the host now, ``off`` why nothing is kept
-    back (None: it may be).
+    are kept, ``refused_graphs`` were not launched by the driver. ``engaged`` says whether the GPU
+    waits for the host now, ``off`` why nothing is kept back (None: it may be).
     """
     return _cuda.batch_stats()
 

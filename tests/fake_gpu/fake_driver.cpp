@@ -26,6 +26,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -54,10 +55,13 @@ constexpr size_t kPage = size_t(2) << 20;
 
 struct Graph {
   std::vector<std::function<void()>> work;
+  std::shared_ptr<bool> alive = std::make_shared<bool>(true);
 };
-// A kernel of a graph that was made node by node: graphs made of it have a node of the same number.
+// A kernel of a graph that was made node by node. Its number is that of the node in executable graphs,
+// too; they know it as long as the graph is there.
 struct KernelNode {
   size_t number;
+  std::shared_ptr<bool> alive;
 };
 
 // FAKE_CUDA_LOG: a file that gets a line for each kernel, copy and fill as it is done.
@@ -634,6 +638,7 @@ FAKE(cuGraphExecDestroy)(CUgraphExec exec) {
 }
 FAKE(cuGraphDestroy)(CUgraph graph) {
   LOCKED;
+  *reinterpret_cast<Graph*>(graph)->alive = false;
   delete reinterpret_cast<Graph*>(graph);
   return kSuccess;
 }
@@ -725,7 +730,8 @@ FAKE(cuGraphAddKernelNode_v2)(CUgraphNode* node, CUgraph graph, const CUgraphNod
                               const CUkernelNode* kernel) {
   LOCKED;
   auto& work = reinterpret_cast<Graph*>(graph)->work;
-  *node = reinterpret_cast<CUgraphNode>(new KernelNode{work.size()});
+  *node = reinterpret_cast<CUgraphNode>(
+      new KernelNode{work.size(), reinterpret_cast<Graph*>(graph)->alive});
   work.push_back(kernel_work(*kernel));
   return kSuccess;
 }
@@ -737,7 +743,9 @@ FAKE(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode node,
                                         const CUkernelNode* kernel) {
   LOCKED;
   auto& work = reinterpret_cast<Graph*>(exec)->work;
-  work.at(reinterpret_cast<KernelNode*>(node)->number) = kernel_work(*kernel);
+  const auto* known = reinterpret_cast<KernelNode*>(node);
+  if (!*known->alive) return kInvalidValue;
+  work.at(known->number) = kernel_work(*kernel);
   return kSuccess;
 }
 FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }

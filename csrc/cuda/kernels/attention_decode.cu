@@ -53,6 +53,7 @@ RUSH_FN void finish_row(const AttentionArgs& a, const DecodePlace& place, int ro
 
 template <class T, int D, bool extras>
 __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecodeArgs args) {
+  after_earlier();
   constexpr bool exact = true;
   constexpr int kTile = kTileRows * D;
   static_assert(sizeof(T) == 2);  // so that sums fit where the tiles were
@@ -64,12 +65,6 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
   const DecodePlace place(args, unit);
   const auto k = keys_of<T>(a, place.batch, place.key_head);
   const auto v = values_of<T>(a, place.batch, place.key_head);
-  const int begin = split * args.tiles * kDecodeKeys, wanted = begin + args.tiles * kDecodeKeys;
-  const int end = wanted < a.keys ? wanted : a.keys;
-  // A row of at most 128 values of two bytes: its first line, and often all of it.
-  for (int key = begin + int(threadIdx.x) / 2; key < end; key += kTileThreads / 2)
-    fetch_early(threadIdx.x % 2 ? v.data + key * v.step : k.data + key * k.step);
-  after_earlier();
   auto q = rows_of<T>(a, a.q, a.q_steps, place.batch, place.head, args.rows, a.width);
   q.step = place.row_step(a.q_steps);
   RowFragments<T, exact, D> queries;
@@ -79,6 +74,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
   T *keys = room + warp * 2 * kTile, *values = keys + kTile;
   float out[D / 8][4] = {};
   float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {0, 0};
+  const int begin = split * args.tiles * kDecodeKeys, wanted = begin + args.tiles * kDecodeKeys;
+  const int end = wanted < a.keys ? wanted : a.keys;
 #pragma unroll 1
   for (int key = begin + warp * kTileRows; key < end; key += kDecodeKeys) {
     load_tile<T, exact, D, kTileRows, 32>(keys, k, key, lane);

@@ -6,8 +6,6 @@
 // the host needs 3.0 instead of 3.6 us. So every kernel begins with after_earlier(), in all of its
 // threads: from there on everything before it in the stream is done, and can be seen. A thread that
 // ended without it could let the kernel end before the one before, which nobody expects.
-// The kernel behind it may take what room there is once all of its own blocks are there, and wait in
-// its turn. Until then it may do nothing but ask for memory (fetch_early): values are not there yet.
 #pragma once
 
 #include "functors/types.h"
@@ -16,18 +14,7 @@ namespace rush {
 
 RUSH_FN void after_earlier() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
   asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-// Brings a line of memory into the GPU's common cache. Before after_earlier(), too: whoever still
-// writes to it does so in that cache.
-RUSH_FN void fetch_early(const void* p) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-#else
-  (void)p;
 #endif
 }
 

@@ -2,22 +2,19 @@
 // text has them: out (R x n) = a (R x k) @ b, where a column of b lies end to end.
 //
 // Nothing but reading b counts. A warp has a column: its threads read 16 bytes each, several times
-// before the first is used, and add up in float; a tree joins them, always the same. What lies before
-// it in the stream (norms, activations) is short: b is fetched meanwhile.
+// before the first is used, and add up in float; a tree joins them, always the same.
 #include "cuda/kernels/team.h"
 
 namespace rush {
 
 template <class T, int R>
 __global__ void __launch_bounds__(kThreads) few_rows(MatmulArgs args) {
-  constexpr int kPack = 8, kStep = 32 * kPack, kLine = 128 / sizeof(T);
+  after_earlier();
+  constexpr int kPack = 8, kStep = 32 * kPack;
   const int lane = threadIdx.x % 32;
   const i64 col = i64(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
-  const T *a = typed<T>(args.a), *b = typed<T>(args.b) + col * args.b_col;
-  if (col < args.n)
-    for (i64 k = lane * kLine; k < args.k; k += 32 * kLine) fetch_early(b + k);
-  after_earlier();
   if (col >= args.n) return;  // the whole warp
+  const T *a = typed<T>(args.a), *b = typed<T>(args.b) + col * args.b_col;
   float sum[R] = {};
 #pragma unroll 4
   for (i64 k = lane * kPack; k < args.k; k += kStep) {

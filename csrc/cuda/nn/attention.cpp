@@ -205,9 +205,7 @@ struct Call {
     all.rows = across ? args.group : args.queries;
     // A weight and a sum per split and row must fit where a block's tiles were.
     const int64_t most = std::max<int64_t>(1, 32 * instance.width / all.rows);
-    int64_t splits = std::min({tiles, most, (wanted + units - 1) / units});
-    static const int64_t kAlone = std::getenv("TRIAL_ALONE") ? std::atoi(std::getenv("TRIAL_ALONE")) : 0;
-    if (tiles <= kAlone) splits = 1;
+    const int64_t splits = std::min({tiles, most, (wanted + units - 1) / units});
     all.tiles = i32((tiles + splits - 1) / splits);
     all.splits = i32((tiles + all.tiles - 1) / all.tiles);
     const int64_t blocks = units * all.splits;

@@ -53,6 +53,7 @@ struct Kept {
 };
 
 struct KeptGraph {
+  CUgraph graph = nullptr;  // whose nodes these are
   CUgraphExec exec = nullptr;
   std::vector<CUfunction> functions;
   std::vector<CUgraphNode> nodes;
@@ -233,8 +234,11 @@ CUresult Batch::queue_kept() {
     return launch_singly();
   }
   graph->used = batches_;
-  if (const CUresult set = launch(*graph); set != kSuccess) {
-    // What a node refuses, a launch may name; the graph's own launch comes last, so none has run.
+  if (launch(*graph) != kSuccess) {
+    // The graph's own launch comes last, so none of them has run. It is not tried again.
+    driver().GraphExecDestroy(std::exchange(graph->exec, nullptr));
+    stats_.single += int64_t(count_);
+    ++stats_.refused;
     return launch_singly();
   }
   stats_.batched += int64_t(count_);
@@ -293,6 +297,7 @@ void Batch::forget_old() {
   std::erase_if(graphs_, [&](const auto& entry) {
     if (entry.second.used > middle) return false;
     if (entry.second.exec) driver().GraphExecDestroy(entry.second.exec);
+    if (entry.second.graph) driver().GraphDestroy(entry.second.graph);
     return true;
   });
 }
@@ -303,8 +308,7 @@ KeptGraph* Batch::make(uint64_t key) {
   if (graphs_.size() >= kMostGraphs) forget_old();
   KeptGraph& g = graphs_[key];
   g.used = batches_;
-  CUgraph graph = nullptr;
-  if (driver().GraphCreate(&graph, 0) != kSuccess) return nullptr;
+  if (driver().GraphCreate(&g.graph, 0) != kSuccess) return nullptr;
   const bool early = device_info(stream_->device).major >= 9 && driver().GraphAddDependencies;
   CUresult result = kSuccess;
   for (size_t i = 0; i < count_ && result == kSuccess; ++i) {
@@ -312,15 +316,14 @@ KeptGraph* Batch::make(uint64_t key) {
     const CUkernelNode node = node_of(look_up(i, args), args);
     const CUgraphNode* before = i > 0 ? &g.nodes.back() : nullptr;
     CUgraphNode made = nullptr;
-    result = driver().GraphAddKernelNode(&made, graph, early ? nullptr : before,
+    result = driver().GraphAddKernelNode(&made, g.graph, early ? nullptr : before,
                                          before && !early ? 1 : 0, &node);
     if (result == kSuccess && before && early)
-      result = driver().GraphAddDependencies(graph, before, &made, &kEarlyEdge, 1);
+      result = driver().GraphAddDependencies(g.graph, before, &made, &kEarlyEdge, 1);
     g.nodes.push_back(made);
     g.functions.push_back(node.f);
   }
-  if (result == kSuccess) result = driver().GraphInstantiate(&g.exec, graph, 0);
-  driver().GraphDestroy(graph);
+  if (result == kSuccess) result = driver().GraphInstantiate(&g.exec, g.graph, 0);
   if (result != kSuccess) g.exec = nullptr;
   return g.exec ? &g : nullptr;
 }

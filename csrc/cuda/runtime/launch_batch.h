@@ -61,6 +61,7 @@ struct BatchStats {
   int64_t single = 0;    // kernels that were kept back, and then launched one by one
   int64_t launches = 0;  // of graphs
   int64_t graphs = 0;    // that are kept
+  int64_t refused = 0;   // graphs that the driver would not launch
   bool engaged = false;  // is the host what the GPU waits for?
   std::string off;       // why there are no batches at all
 };

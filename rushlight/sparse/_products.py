@@ -16,6 +16,7 @@ from rushlight.sparse._convert import (
     add_up,
     bounds_of,
     coalesce,
+    from_dense,
     groups_of,
     numbers,
     to_coo,
@@ -300,7 +301,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> T
 
 def sampled_addmm(
     input: Any, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Any = None
-) -> Any:
+) -> SparseTensor:
     """alpha * (mat1 @ mat2) at the places of a CSR matrix, plus beta times it."""
     name = "sampled_addmm"
     if not isinstance(input, SparseTensor) or input._layout is not CSR:
@@ -336,6 +337,11 @@ def _into(name, made, out):
 def smm(input: Any, mat: Any) -> SparseTensor:
     """The product of a sparse and a dense matrix, as a sparse one."""
     return to_sparse(mm(input, mat, "smm").to_dense())
+
+
+def hspmm(mat1: Tensor, mat2: Tensor) -> SparseTensor:
+    """A sparse times a dense matrix: the rows that are not empty, as a sparse tensor."""
+    return from_dense(mm(mat1, mat2, "hspmm"), 1)
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> SparseTensor:

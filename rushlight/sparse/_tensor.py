@@ -9,11 +9,15 @@ theirs, at the same places.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight import _C
 from rushlight._C import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.autograd.graph import Node
+    from rushlight.utils.hooks import RemovableHandle
 
 COO, CSR, CSC, BSR, BSC = (
     _C.sparse_coo, _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc,
@@ -46,7 +50,7 @@ class SparseTensor(Tensor):
     # What kind of tensor it is.
 
     @property
-    def layout(self) -> Any:  # type: ignore[override]
+    def layout(self) -> _C.layout:  # type: ignore[override]
         """How the elements are stored."""
         return self._layout
 
@@ -95,7 +99,7 @@ class SparseTensor(Tensor):
         """The imaginary parts."""
         return with_values(self, self._vals.imag)
 
-    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:  # type: ignore[override]
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> str | SparseTensor:  # type: ignore[override]
         """The legacy name of the tensor's type, or the tensor converted to a dtype."""
         if dtype is not None:
             values = self._vals.type(dtype)
@@ -105,7 +109,7 @@ class SparseTensor(Tensor):
         space = "sparse" if self._layout is COO else NAMES[self._layout]
         return ".".join(p for p in (package, place, space, name) if p)
 
-    def stride(self, dim: Any = None) -> Any:  # type: ignore[override]
+    def stride(self, dim: Any = None) -> int | tuple[int, ...]:  # type: ignore[override]
         """Zeros: the elements of a sparse_coo tensor do not lie in steps; others have none."""
         if self._layout is not COO:
             raise RuntimeError(f"stride: tensors of layout {NAMES[self._layout]} have no strides")
@@ -123,26 +127,26 @@ class SparseTensor(Tensor):
         """Raises: there is no memory that holds all elements."""
         raise RuntimeError("data_ptr: a sparse tensor has no memory of its own; its values() have")
 
-    def untyped_storage(self) -> Any:  # type: ignore[override]
+    def untyped_storage(self) -> NoReturn:  # type: ignore[override]
         """Raises: there is no memory that holds all elements."""
         raise NotImplementedError(
             "untyped_storage: a sparse tensor has no storage of its own; its values() have"
         )
 
-    def storage(self) -> Any:  # type: ignore[override]
+    def storage(self) -> NoReturn:  # type: ignore[override]
         """Raises: there is no memory that holds all elements."""
         raise NotImplementedError(
             "storage: a sparse tensor has no storage of its own; its values() have"
         )
 
-    def numpy(self, *, force: bool = False) -> Any:  # type: ignore[override]
+    def numpy(self, *, force: bool = False) -> NoReturn:  # type: ignore[override]
         """Raises: NumPy has no sparse arrays."""
         raise TypeError("numpy: a sparse tensor is no array; use to_dense() first")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:  # type: ignore[override]
         raise TypeError("numpy: a sparse tensor is no array; use to_dense() first")
 
-    def tolist(self) -> Any:  # type: ignore[override]
+    def tolist(self) -> NoReturn:  # type: ignore[override]
         """Raises: the elements are not all there."""
         raise RuntimeError("tolist: a sparse tensor has no list of all elements; to_dense() has")
 
@@ -168,12 +172,12 @@ class SparseTensor(Tensor):
         return self._vals.is_leaf
 
     @property
-    def grad_fn(self) -> Any:  # type: ignore[override]
+    def grad_fn(self) -> Node | None:  # type: ignore[override]
         """The node that made the values, or None."""
         return self._vals.grad_fn
 
     @property
-    def grad(self) -> Any:  # type: ignore[override]
+    def grad(self) -> SparseTensor | None:  # type: ignore[override]
         """The gradient, with the indices of this tensor, or None."""
         found = self._vals.grad
         return None if found is None else with_values(self, found)
@@ -215,7 +219,7 @@ class SparseTensor(Tensor):
         """Keeps the gradient of a tensor that is no leaf."""
         self._vals.retain_grad()
 
-    def register_hook(self, hook: Any) -> Any:
+    def register_hook(self, hook: Any) -> RemovableHandle:
         """Calls hook(grad) when the gradient is there; what it returns takes its place."""
 
         def of_values(grad):
@@ -272,7 +276,7 @@ class SparseTensor(Tensor):
             raise TypeError("len: a 0-d tensor has no length")
         return self.shape[0]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
     __hash__ = Tensor.__hash__

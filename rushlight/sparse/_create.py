@@ -283,8 +283,8 @@ def sparse_compressed_tensor(
 ) -> SparseTensor:  # fmt: skip
     """A tensor of layout sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
     return _compressed(
-        "sparse_compressed_tensor", layout, (compressed_indices, plain_indices), values, size, dtype,
-        device, requires_grad, check_invariants,
+        "sparse_compressed_tensor", layout, (compressed_indices, plain_indices), values, size,
+        dtype, device, requires_grad, check_invariants,
     )  # fmt: skip
 
 
@@ -293,8 +293,10 @@ def _compressed_of(name: str) -> Callable[..., SparseTensor]:
     layout = getattr(_C, name.removesuffix("_tensor"))
     words = _words(layout)
     rest = list(inspect.signature(sparse_compressed_tensor).parameters.values())[2:]
-    first = [inspect.Parameter(w, inspect.Parameter.POSITIONAL_OR_KEYWORD) for w in words]
-    signature = inspect.Signature(first + [p for p in rest if p.name != "layout"])
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    first = [inspect.Parameter(w, kind, annotation="Any") for w in words]
+    kept = first + [p.replace(annotation="Any") for p in rest if p.name != "layout"]
+    signature = inspect.Signature(kept, return_annotation="Tensor")
 
     def function(*args: Any, **kwargs: Any) -> SparseTensor:
         if kwargs.pop("layout", layout) not in (layout, None):
@@ -312,9 +314,8 @@ def _compressed_of(name: str) -> Callable[..., SparseTensor]:
 
     function.__name__ = function.__qualname__ = name
     function.__signature__ = signature  # type: ignore[attr-defined]
-    function.__doc__ = (
-        f"A tensor of layout {NAMES[layout]}, of its {words[0]}, {words[1]} and values."
-    )
+    function.__annotations__ = {p.name: p.annotation for p in kept} | {"return": "Tensor"}
+    function.__doc__ = f"A tensor of layout {NAMES[layout]}: {words[0]}, {words[1]}, values."
     return function
 
 

@@ -124,40 +124,41 @@ def _sample(left, right, rows):
     return _C.empty_like(found).index_copy_(0, rows.order, found)
 
 
-class _Product(Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, dense: Tensor, rows: Rows) -> Tensor:
-        ctx.save_for_backward(values, dense)
+class _OverRows(Function):
+    """A formula `run` over two tensors and the places of a matrix, which are the same again in its
+    gradients, `of_first` and `of_second`."""
+
+    run: Any
+    of_first: Any
+    of_second: Any
+
+    @classmethod
+    def forward(cls, ctx: Any, first: Tensor, second: Tensor, rows: Rows) -> Tensor:
+        ctx.save_for_backward(first, second)
         ctx.rows = rows
-        return _multiply(values, dense, rows)
+        return cls.run(first, second, rows)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        values, dense = ctx.saved_tensors
-        of_values = of_dense = None
-        if ctx.needs_input_grad[0]:
-            of_values = sampled(grad, dense.conj(), ctx.rows)
-        if ctx.needs_input_grad[1]:
-            of_dense = product(values.conj(), grad, ctx.rows.turned())
-        return of_values, of_dense, None
+    @classmethod
+    def backward(cls, ctx: Any, grad: Tensor) -> Any:
+        first, second = (t.conj() for t in ctx.saved_tensors)
+        wanted = ctx.needs_input_grad
+        return (
+            cls.of_first(grad, second, ctx.rows) if wanted[0] else None,
+            cls.of_second(grad, first, ctx.rows.turned()) if wanted[1] else None,
+            None,
+        )
 
 
-class _Sampled(Function):
-    @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, rows: Rows) -> Tensor:
-        ctx.save_for_backward(left, right)
-        ctx.rows = rows
-        return _sample(left, right, rows)
+class _Product(_OverRows):
+    run = staticmethod(_multiply)  # of values and a dense matrix
+    of_first = staticmethod(lambda grad, dense, rows: sampled(grad, dense, rows))
+    of_second = staticmethod(lambda grad, values, turned: product(values, grad, turned))
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        left, right = ctx.saved_tensors
-        of_left = of_right = None
-        if ctx.needs_input_grad[0]:
-            of_left = product(grad, right.conj(), ctx.rows)
-        if ctx.needs_input_grad[1]:
-            of_right = product(grad, left.conj(), ctx.rows.turned())
-        return of_left, of_right, None
+
+class _Sampled(_OverRows):
+    run = staticmethod(_sample)  # of two dense matrices
+    of_first = staticmethod(lambda grad, right, rows: product(grad, right, rows))
+    of_second = staticmethod(lambda grad, left, turned: product(grad, left, turned))
 
 
 def _is_recorded(*tensors):

@@ -305,6 +305,7 @@ def test_nothing_is_kept():
     assert [r() for r in kept] == [None] * 4
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_gradients_add_up_whatever_they_are():
     w = rl.arange(8.0).reshape(4, 2).requires_grad_()
     look = lambda: rl.nn.functional.embedding(rl.tensor([1, 3]), w, sparse=True)  # noqa: E731
@@ -352,3 +353,19 @@ def test_a_sparse_parameter_learns():
     assert rl.equal(p.detach().to_dense(), rl.eye(3) * 0.5) and p.is_leaf
     with pytest.raises(RuntimeError, match="sparse gradients"):
         rl.optim.Adam([p]).step()
+
+
+def test_a_function_that_would_lose_a_gradient_refuses():
+    class Twice(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.to_dense() * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    s = rl.eye(2).to_sparse()
+    assert rl.equal(Twice.apply(s), rl.eye(2) * 2)
+    with pytest.raises(NotImplementedError, match="indices and values"):
+        Twice.apply(s.requires_grad_())

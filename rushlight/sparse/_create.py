@@ -96,7 +96,9 @@ def _sizes(name, size):
     return size
 
 
-def _finish(made, requires_grad):
+def _finish(made, requires_grad, pin_memory=False):
+    if pin_memory:
+        made = made.pin_memory()
     if requires_grad and not made._vals.is_leaf:
         made._vals = made._vals.detach()
     return made.requires_grad_() if requires_grad else made
@@ -178,7 +180,7 @@ def sparse_coo_tensor(
     if is_coalesced and (_checks.on if check_invariants is None else check_invariants):
         _check_is_coalesced(name, indices, size[: indices.shape[0]])
     made = make(COO, (indices,), values, size, bool(is_coalesced))
-    return _finish(made, requires_grad)
+    return _finish(made, requires_grad, pin_memory)
 
 
 def block_size(layout: Any, values: Tensor) -> tuple[int, int]:
@@ -257,7 +259,7 @@ def _check_compressed(name, layout, compressed, plain, values, size, thorough):
                                f"two {words[0]}")  # fmt: skip
 
 
-def _compressed(name, layout, parts, values, size, dtype, device, requires_grad, thorough):
+def _compressed(name, layout, parts, values, size, dtype, device, pinned, requires_grad, thorough):
     if layout not in NAMES or layout is COO:
         raise RuntimeError(
             f"{name}: layout must be sparse_csr, sparse_csc, sparse_bsr or sparse_bsc, got {layout}"
@@ -273,7 +275,7 @@ def _compressed(name, layout, parts, values, size, dtype, device, requires_grad,
     size = _inferred_size(layout, *indices, values) if size is None else _sizes(name, size)
     thorough = _checks.on if thorough is None else thorough
     _check_compressed(name, layout, *indices, values, size, thorough)
-    return _finish(make(layout, indices, values, size), requires_grad)
+    return _finish(make(layout, indices, values, size), requires_grad, pinned)
 
 
 def sparse_compressed_tensor(
@@ -284,7 +286,7 @@ def sparse_compressed_tensor(
     """A tensor of layout sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
     return _compressed(
         "sparse_compressed_tensor", layout, (compressed_indices, plain_indices), values, size,
-        dtype, device, requires_grad, check_invariants,
+        dtype, device, pin_memory, requires_grad, check_invariants,
     )  # fmt: skip
 
 
@@ -309,7 +311,8 @@ def _compressed_of(name: str) -> Callable[..., SparseTensor]:
         given = bound.arguments
         return _compressed(
             name, layout, (given[words[0]], given[words[1]]), given["values"], given["size"],
-            given["dtype"], given["device"], given["requires_grad"], given["check_invariants"],
+            given["dtype"], given["device"], given["pin_memory"], given["requires_grad"],
+            given["check_invariants"],
         )  # fmt: skip
 
     function.__name__ = function.__qualname__ = name

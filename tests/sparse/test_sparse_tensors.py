@@ -369,3 +369,12 @@ def test_a_function_that_would_lose_a_gradient_refuses():
     assert rl.equal(Twice.apply(s), rl.eye(2) * 2)
     with pytest.raises(NotImplementedError, match="indices and values"):
         Twice.apply(s.requires_grad_())
+
+
+def test_assert_close_compares_sparse_tensors():
+    s = ours(scattered(12, 8))
+    rl.testing.assert_close(s, s * 1.0)
+    rl.testing.assert_close(s, s.to_dense(), check_layout=False)
+    for other in (s * 1.1, s.to_sparse_coo(), s.to_dense()):
+        with pytest.raises(AssertionError):
+            rl.testing.assert_close(s, other)

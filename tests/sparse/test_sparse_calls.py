@@ -39,3 +39,12 @@ def test_call(expression):
 @pytest.mark.parametrize("expression", BETTER)
 def test_what_differs_on_purpose_still_does(expression):
     assert plain(sparse_calls.shown(rl, expression)) != plain(RECORDED[expression])
+
+
+def test_the_guide_runs():
+    page = (ORACLE.parent.parent / "docs" / "sparse.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    space = {}
+    for block in blocks:
+        exec(block, space)
+    assert len(blocks) == 3 and space["a"].grad.layout == rl.sparse_csr

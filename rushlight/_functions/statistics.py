@@ -135,6 +135,8 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
                    indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
                    unsafe: bool = False, initial: Number | None = None) -> Tensor:  # fmt: skip
     """Sums, means, extremes or products of consecutive pieces of the first dim."""
+    if isinstance(reduce, str):
+        reduce = reduce.removeprefix("a")  # the extremes' names in scatter_reduce
     if reduce not in ("sum", "mean", "max", "min", "prod"):
         raise RuntimeError(
             f"segment_reduce: reduce must be sum, mean, max, min or prod, got {reduce!r}"

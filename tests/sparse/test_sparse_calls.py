@@ -48,3 +48,10 @@ def test_the_guide_runs():
     for block in blocks:
         exec(block, space)
     assert len(blocks) == 3 and space["a"].grad.layout == rl.sparse_csr
+
+
+def test_a_library_may_ask_for_rpc():
+    from rushlight.distributed.rpc.api import _require_initialized
+
+    with pytest.raises(RuntimeError, match="init_rpc"):
+        _require_initialized(lambda: 1)()

@@ -82,8 +82,9 @@ def _values(name, values, dtype, device):
         values = values.to(dtype=dtype or values.dtype, device=device or values.device)
     if values.dim() == 0:
         values = values.reshape(1)
-    # A leaf of its own, or a tensor in the graph of what was given.
-    return values.view_as(values) if given.requires_grad else values.detach()
+    # A leaf of its own, or a tensor in the graph (or with the tangent) of what was given.
+    tied = given.requires_grad or _C._dual_level() > 0
+    return values.view_as(values) if tied else values.detach()
 
 
 def _sizes(name, size):

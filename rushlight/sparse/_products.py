@@ -99,6 +99,10 @@ def rows_of(x: SparseTensor) -> Rows:
     return found
 
 
+def _has_kernel(x):
+    return x.dtype in _KERNELS and _C._dual_level() == 0  # tangents pass through other operators
+
+
 def _weights(values, rows):
     return values if rows.order is None else values.index_select(0, rows.order)
 
@@ -106,7 +110,7 @@ def _weights(values, rows):
 def _multiply(values, dense, rows):
     """A matrix [r, c] with these values times a dense one [c, k]."""
     weights = _weights(values, rows)
-    if values.dtype in _KERNELS:
+    if _has_kernel(values):
         return _C._sparse_product(weights, dense, rows.col, rows.crow)
     parts = dense.index_select(0, rows.col) * weights[:, None]
     return add_up(parts, rows.rows, rows.shape[0])
@@ -114,14 +118,14 @@ def _multiply(values, dense, rows):
 
 def _sample(left, right, rows):
     """The product of left [r, k] and right [c, k] transposed, at the places of a matrix only."""
-    if left.dtype in _KERNELS:
+    if _has_kernel(left):
         found = _C._sampled_product(left, right, rows.col, rows.crow)
     else:
         found = (left.index_select(0, rows.rows) * right.index_select(0, rows.col)).sum(1)
         found = found.to(left.dtype)
     if rows.order is None:
         return found
-    return _C.empty_like(found).index_copy_(0, rows.order, found)
+    return _C.empty_like(found).index_copy(0, rows.order, found)
 
 
 class _OverRows(Function):
@@ -162,7 +166,8 @@ class _Sampled(_OverRows):
 
 
 def _is_recorded(*tensors):
-    return _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    recorded = _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    return recorded and _C._dual_level() == 0
 
 
 def product(values: Tensor, dense: Tensor, rows: Rows) -> Tensor:
@@ -187,6 +192,17 @@ def _matrix(name, x):
             + (" with dense dims" if x.dense_dim() else "")
         )
     return to_coo(x) if x._layout in BLOCK_LAYOUTS else x
+
+
+def _lowered(a, b):
+    """Both matrices in the dtype that autocast wants for products."""
+    kind = a.device.type
+    if kind not in ("cpu", "cuda") or not _C.is_autocast_enabled(kind):
+        return a, b
+    dtype = _C.get_autocast_dtype(kind)
+    return tuple(
+        t.to(dtype) if t.is_floating_point() and t.dtype != _C.float64 else t for t in (a, b)
+    )
 
 
 def _check_types(name, a, b):
@@ -223,6 +239,7 @@ def mm(a: Any, b: Any, name: str = "mm") -> Any:
     if a.shape[1] != b.shape[0]:
         raise _C.ShapeError(f"{name}: inner sizes differ: the first is {list(a.shape)}, the second "
                             f"{list(b.shape)}")  # fmt: skip
+    a, b = _lowered(a, b)
     _check_types(name, a, b)
     if not isinstance(b, SparseTensor):
         a = _matrix(name, a)
@@ -249,6 +266,7 @@ def bmm(a: Any, b: Any) -> Tensor:
     """Products of matrices side by side: a sparse_coo tensor times a dense one, or the reverse."""
     if a.dim() != 3 or b.dim() != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(f"bmm: sizes {list(a.shape)} and {list(b.shape)} do not go together")
+    a, b = _lowered(a, b)
     _check_types("bmm", a, b)
     if not isinstance(a, SparseTensor):
         return bmm(b.transpose(1, 2), a.transpose(1, 2)).transpose(1, 2)

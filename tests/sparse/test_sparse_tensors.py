@@ -131,7 +131,7 @@ def test_gradients(name):
 
     values = rl.tensor([0.7, -1.3, 0.4, 1.9, -0.6, 1.1], dtype=rl.float64, requires_grad=True)
     dense = rl.randn(3, 4, dtype=rl.float64).requires_grad_()
-    assert rl.autograd.gradcheck(f, (values, dense))
+    assert rl.autograd.gradcheck(f, (values, dense), check_forward_ad=True)
     if name in ("mm", "csr mm", "sampled", "softmax", "sparse @ sparse"):
         assert rl.autograd.gradgradcheck(f, (values, dense))
 
@@ -378,3 +378,12 @@ def test_assert_close_compares_sparse_tensors():
     for other in (s * 1.1, s.to_sparse_coo(), s.to_dense()):
         with pytest.raises(AssertionError):
             rl.testing.assert_close(s, other)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_autocast_lowers_products(layout):
+    s, x = ours(scattered(12, 8, dtype=np.float32), layout), rl.randn(8, 3)
+    with rl.autocast("cpu", dtype=rl.bfloat16):
+        assert (s @ x).dtype == (x.t() @ s.t()).dtype == (s @ x.bfloat16()).dtype == rl.bfloat16
+    with pytest.raises(TypeError, match="one dtype"):
+        s @ x.bfloat16()

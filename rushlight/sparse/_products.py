@@ -7,6 +7,7 @@ of the values is a product at their places only.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from rushlight import _C
@@ -32,12 +33,15 @@ class Rows:
     """Where the elements of a matrix are, row by row: element k of row r has column col[k], and the
     value number order[k] (k itself where order is None), for k from crow[r] to crow[r + 1]."""
 
-    __slots__ = ("_turned", "_which", "col", "crow", "order", "shape", "versions")
+    __slots__ = (
+        "__weakref__", "_origin", "_turned", "_which", "col", "crow", "order", "shape", "versions",
+    )  # fmt: skip
 
     def __init__(self, crow, col, order, shape, versions=()):
         self.crow, self.col, self.order, self.shape = crow, col, order, shape
         self.versions = versions
         self._turned = self._which = None
+        self._origin = None  # whose turned one this is; weakly, so that memory goes at once
 
     @property
     def rows(self):
@@ -48,15 +52,16 @@ class Rows:
 
     def turned(self):
         """The same elements, column by column."""
+        origin = self._origin() if self._origin is not None else None
+        if origin is not None:
+            return origin
         if self._turned is None:
             columns, order = self.col.sort(stable=True)
-            if self.order is None:
-                mine = order
-            else:
-                mine = self.order.index_select(0, order)
-            made = Rows(bounds_of(columns, self.shape[1]), self.rows.index_select(0, order),
-                        mine, self.shape[::-1], self.versions)  # fmt: skip
-            made._turned, self._turned = self, made
+            mine = order if self.order is None else self.order.index_select(0, order)
+            made = Rows(bounds_of(columns, self.shape[1]), self.rows.index_select(0, order), mine,
+                        self.shape[::-1], self.versions)  # fmt: skip
+            made._origin = weakref.ref(self)
+            self._turned = made
         return self._turned
 
 
@@ -89,7 +94,9 @@ def rows_of(x: SparseTensor) -> Rows:
                      wide)  # fmt: skip
         found = Rows(compressed.long(), plain.long(), None, (long, wide))
         if x._layout is CSC:
-            found = found.turned()
+            found, columns = found.turned(), found
+            found._turned, found._origin = columns, None  # it is the first of the two here
+            columns._turned, columns._origin = None, weakref.ref(found)
     else:
         raise NotImplementedError(f"sparse product: layout {NAMES[x._layout]}")
     found.versions = versions

@@ -303,6 +303,20 @@ def test_nothing_is_kept():
     del s, e
     gc.collect()
     assert [r() for r in kept] == [None] * 4
+    gc.disable()
+    try:  # what products keep goes with the tensor, without a collection
+        for turn in (lambda x: x, lambda x: x.t()):
+            for layout in LAYOUTS:
+                s = turn(ours(scattered(12, 12), layout))
+                s @ rl.randn(12, 2, dtype=rl.float64).requires_grad_()
+                (s @ rl.randn(12, 2, dtype=rl.float64).requires_grad_()).sum().backward()
+                kept = [weakref.ref(t) for t in (s, s._vals, *s._parts)]
+                rows = s._rows
+                kept += [weakref.ref(r) for r in (rows, rows and rows.turned()) if r is not None]
+                del s, rows
+                assert all(r() is None for r in kept), layout
+    finally:
+        gc.enable()
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -248,6 +248,11 @@ preserve_format: memory_format
 channels_last: memory_format
 channels_last_3d: memory_format
 strided: layout
+sparse_coo: layout
+sparse_csr: layout
+sparse_csc: layout
+sparse_bsr: layout
+sparse_bsc: layout
 default_generator: Generator
 
 def get_default_dtype() -> dtype:

@@ -298,6 +298,69 @@ class Tensor:
         """Raises: there are no such devices."""
     def to_device(self, device: _DeviceLike, /, *, stream: Any = None) -> Tensor:
         """Self on another device, as the array API spells it."""
+    def coalesce(self) -> Tensor:
+        """The tensor with its indices in order, and values of the same index added."""
+    def is_coalesced(self) -> _bool:
+        """Whether the indices are in order and each there once, as far as is known."""
+    def indices(self) -> Tensor:
+        """The indices of a coalesced tensor: one row per sparse dim."""
+    def values(self) -> Tensor:
+        """The values of a sparse tensor."""
+    def crow_indices(self) -> Tensor:
+        """Where each row begins and ends."""
+    def col_indices(self) -> Tensor:
+        """The column of each value."""
+    def ccol_indices(self) -> Tensor:
+        """Where each column begins and ends."""
+    def row_indices(self) -> Tensor:
+        """The row of each value."""
+    def sparse_dim(self) -> _int:
+        """How many dims have indices."""
+    def dense_dim(self) -> _int:
+        """How many dims each value has."""
+    def sparse_mask(self, mask: Tensor) -> Tensor:
+        """The values at the places of a sparse tensor."""
+    def sparse_resize_(self, size: Sequence[_int], sparse_dim: _int, dense_dim: _int) -> Tensor:
+        """Other sizes, in place; elements stay where they are."""
+    def sparse_resize_and_clear_(
+        self, size: Sequence[_int], sparse_dim: _int, dense_dim: _int
+    ) -> Tensor:
+        """Other sizes, in place, and no elements."""
+    def resize_as_sparse_(self, other: Tensor) -> Tensor:
+        """The sizes of another sparse tensor, in place."""
+    def smm(self, mat: Tensor) -> Tensor:
+        """The product of a sparse and a dense matrix, as a sparse one."""
+    def sspaddmm(
+        self, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1
+    ) -> Tensor:
+        """beta * self + alpha * (mat1 @ mat2), as a sparse tensor."""
+    def to_sparse(
+        self,
+        sparse_dim: _int | None = None,
+        *,
+        layout: _layout | None = None,
+        blocksize: Sequence[_int] | None = None,
+        dense_dim: _int | None = None,
+    ) -> Tensor:
+        """The tensor in a sparse layout: sparse_coo, unless another one is given."""
+    def to_sparse_coo(self) -> Tensor:
+        """The tensor in layout sparse_coo."""
+    def to_sparse_csr(self, dense_dim: _int | None = None) -> Tensor:
+        """The matrix in layout sparse_csr."""
+    def to_sparse_csc(self, dense_dim: _int | None = None) -> Tensor:
+        """The matrix in layout sparse_csc."""
+    def to_sparse_bsr(
+        self, blocksize: Sequence[_int] | None = None, dense_dim: _int | None = None
+    ) -> Tensor:
+        """The matrix in layout sparse_bsr."""
+    def to_sparse_bsc(
+        self, blocksize: Sequence[_int] | None = None, dense_dim: _int | None = None
+    ) -> Tensor:
+        """The matrix in layout sparse_bsc."""
+    def _nnz(self) -> _int: ...
+    def _indices(self) -> Tensor: ...
+    def _values(self) -> Tensor: ...
+    def _coalesced_(self, coalesced: _bool) -> Tensor: ...
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = True) -> Tensor:
         """Self: every tensor is dense."""
     def show(self, path: str | os.PathLike[str] | None = None) -> Picture:

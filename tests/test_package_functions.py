@@ -110,6 +110,7 @@ def test_segment_reduce():
     lengths = rl.tensor([1, 0, 3])
     assert rl.segment_reduce(x, "sum", lengths=lengths).tolist() == [1, 0, 9]
     assert rl.segment_reduce(x, "max", lengths=lengths).tolist() == [1, -np.inf, 4]
+    assert rl.segment_reduce(x, "amax", lengths=lengths).tolist() == [1, -np.inf, 4]
     assert rl.segment_reduce(x, "mean", lengths=lengths, initial=0).tolist() == [1, 0, 3]
     rl.segment_reduce(x, "prod", offsets=rl.tensor([0, 2, 4])).sum().backward()
     assert x.grad.tolist() == [2, 1, 4, 3]

@@ -25,6 +25,9 @@ ELSEWHERE = {
     "rushlight.linalg._low_rank": "lobpcg pca_lowrank svd_lowrank",
     "rushlight.linalg._old_names": "*",
     "rushlight.overrides": "DisableTorchFunctionSubclass",
+    "rushlight.sparse._create": """_sparse_coo_tensor_unsafe sparse_bsc_tensor sparse_bsr_tensor
+        sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor""",
+    "rushlight.sparse._products": "hspmm smm sspaddmm",
 }
 # Modules with an underscore that PyTorch has under the same names.
 PRIVATE_MODULES = """__config__ _custom_ops _dynamo _higher_order_ops _inductor _jit_internal

@@ -112,18 +112,19 @@ Grads AccumulateGrad::apply(GradSpan grads, std::span<const bool>) {
 }
 
 void accumulate_grad(const Tensor& t, const Tensor& g) {
-  const Tensor before = grad_of(t);
   // A sum with a tensor without memory calls into Python, too.
-  const bool memoryless = is_memoryless(g) || (before.defined() && is_memoryless(before));
-  if (grad_enabled() || memoryless) return accumulate_with_history(t, g);
+  if (grad_enabled() || is_memoryless(g)) return accumulate_with_history(t, g);
   Tensor dropped, sum;
-  std::lock_guard lock(adding_to(t));
-  const HoldInterrupts hold;  // a handler may call backward: for this lock, too
-  sum = grad_of(t);
-  if (sum.defined())
-    engine_ops().add_in_place(sum, g);
-  else
-    dropped = exchange_grad(t, first_gradient(t, g));
+  {
+    std::lock_guard lock(adding_to(t));
+    const HoldInterrupts hold;  // a handler may call backward: for this lock, too
+    sum = grad_of(t);
+    if (!sum.defined())
+      dropped = exchange_grad(t, first_gradient(t, g));
+    else if (!is_memoryless(sum))
+      engine_ops().add_in_place(sum, g);
+  }
+  if (sum.defined() && is_memoryless(sum)) accumulate_with_history(t, g);
 }
 
 }  // namespace rush

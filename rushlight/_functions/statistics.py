@@ -186,6 +186,8 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
         >>> rl.segment_reduce(rl.tensor([1.0, 2.0, 3.0]), "sum", lengths=rl.tensor([2, 1]))
         tensor([3., 3.])
     """
+    if isinstance(reduce, str):
+        reduce = reduce.removeprefix("a")  # the extremes' names in scatter_reduce
     if reduce not in ("sum", "mean", "max", "min", "prod"):
         raise RuntimeError(
             f"segment_reduce: reduce must be sum, mean, max, min or prod, got {reduce!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rushlight._C import Tensor
@@ -61,7 +62,7 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     return _reduce.sum(input, dim, dtype=dtype)
 
 
-def as_sparse_gradcheck(gradcheck: Any) -> Any:
+def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
     """gradcheck as it is: sparse inputs are checked through their values."""
     return gradcheck
 

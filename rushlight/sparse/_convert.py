@@ -87,17 +87,19 @@ def coalesce(x: SparseTensor) -> SparseTensor:
         return x
     indices, values = x._parts[0], x._vals
     keys = keys_of(indices, x.shape[: indices.shape[0]])
-    if indices.shape[1] < 2 or bool((keys[1:] > keys[:-1]).all()):
+    step = keys.diff().min().item() if keys.shape[0] > 1 else 1  # the smallest of them
+    if step > 0:
         values = values.view_as(values) if values.requires_grad else values  # no leaf any more
         return make(COO, (indices,), values, x.shape, True)
-    keys, order = keys.sort(stable=True)
+    if step < 0:
+        keys, order = keys.sort(stable=True)
+        indices, values = indices.index_select(1, order), values.index_select(0, order)
     fresh = _C.ones(keys.shape, dtype=_C.bool, device=keys.device)
     fresh[1:] = keys[1:] != keys[:-1]
     first = fresh.nonzero().squeeze(1)
-    values = values.index_select(0, order)
     if first.shape[0] < keys.shape[0]:
         values = add_up(values, fresh.cumsum(0) - 1, first.shape[0])
-    indices = indices.index_select(1, order.index_select(0, first))
+        indices = indices.index_select(1, first)
     return make(COO, (indices,), values, x.shape, True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -81,8 +82,9 @@ def _values(name, values, dtype, device):
         values = values.to(dtype=dtype or values.dtype, device=device or values.device)
     if values.dim() == 0:
         values = values.reshape(1)
-    # A leaf of its own, or a tensor in the graph of what was given.
-    return values.view_as(values) if given.requires_grad else values.detach()
+    # A leaf of its own, or a tensor in the graph (or with the tangent) of what was given.
+    tied = given.requires_grad or _C._dual_level() > 0
+    return values.view_as(values) if tied else values.detach()
 
 
 def _sizes(name, size):
@@ -95,7 +97,9 @@ def _sizes(name, size):
     return size
 
 
-def _finish(made, requires_grad, values):
+def _finish(made, requires_grad, pin_memory=False):
+    if pin_memory:
+        made = made.pin_memory()
     if requires_grad and not made._vals.is_leaf:
         made._vals = made._vals.detach()
     return made.requires_grad_() if requires_grad else made
@@ -177,7 +181,7 @@ def sparse_coo_tensor(
     if is_coalesced and (_checks.on if check_invariants is None else check_invariants):
         _check_is_coalesced(name, indices, size[: indices.shape[0]])
     made = make(COO, (indices,), values, size, bool(is_coalesced))
-    return _finish(made, requires_grad, values)
+    return _finish(made, requires_grad, pin_memory)
 
 
 def block_size(layout: Any, values: Tensor) -> tuple[int, int]:
@@ -256,53 +260,66 @@ def _check_compressed(name, layout, compressed, plain, values, size, thorough):
                                f"two {words[0]}")  # fmt: skip
 
 
+def _compressed(name, layout, parts, values, size, dtype, device, pinned, requires_grad, thorough):
+    if layout not in NAMES or layout is COO:
+        raise RuntimeError(
+            f"{name}: layout must be sparse_csr, sparse_csc, sparse_bsr or sparse_bsc, got {layout}"
+        )
+    values = _values(name, values, dtype, device)
+    indices = []
+    for given in parts:
+        t = given if isinstance(given, Tensor) else _C.tensor(given, dtype=_C.int64)
+        indices.append(t.detach().to(values.device))
+    if layout in BLOCK_LAYOUTS and values.dim() < 3:
+        raise RuntimeError(f"{name}: values must have a dim of blocks and two dims of their "
+                           f"elements, got shape {list(values.shape)}")  # fmt: skip
+    size = _inferred_size(layout, *indices, values) if size is None else _sizes(name, size)
+    thorough = _checks.on if thorough is None else thorough
+    _check_compressed(name, layout, *indices, values, size, thorough)
+    return _finish(make(layout, indices, values, size), requires_grad, pinned)
+
+
 def sparse_compressed_tensor(
     compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *,
     dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
     requires_grad: bool = False, check_invariants: bool | None = None,
-    _name: str = "sparse_compressed_tensor",
 ) -> SparseTensor:  # fmt: skip
     """A tensor of layout sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
-    if layout not in NAMES or layout is COO:
-        raise RuntimeError(f"{_name}: layout must be sparse_csr, sparse_csc, sparse_bsr or "
-                           f"sparse_bsc, got {layout}")  # fmt: skip
-    values = _values(_name, values, dtype, device)
-    parts = []
-    for given in (compressed_indices, plain_indices):
-        t = given if isinstance(given, Tensor) else _C.tensor(given, dtype=_C.int64)
-        parts.append(t.detach().to(values.device))
-    if layout in BLOCK_LAYOUTS and values.dim() < 3:
-        raise RuntimeError(f"{_name}: values must have a dim of blocks and two dims of their "
-                           f"elements, got shape {list(values.shape)}")  # fmt: skip
-    size = _inferred_size(layout, *parts, values) if size is None else _sizes(_name, size)
-    thorough = _checks.on if check_invariants is None else check_invariants
-    _check_compressed(_name, layout, *parts, values, size, thorough)
-    return _finish(make(layout, parts, values, size), requires_grad, values)
+    return _compressed(
+        "sparse_compressed_tensor", layout, (compressed_indices, plain_indices), values, size,
+        dtype, device, pin_memory, requires_grad, check_invariants,
+    )  # fmt: skip
 
 
 def _compressed_of(name: str) -> Callable[..., SparseTensor]:
+    """The function that makes tensors of one layout, whose indices have names of their own."""
     layout = getattr(_C, name.removesuffix("_tensor"))
     words = _words(layout)
+    rest = list(inspect.signature(sparse_compressed_tensor).parameters.values())[2:]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    first = [inspect.Parameter(w, kind, annotation="Any") for w in words]
+    kept = first + [p.replace(annotation="Any") for p in rest if p.name != "layout"]
+    signature = inspect.Signature(kept, return_annotation="Tensor")
 
     def function(*args: Any, **kwargs: Any) -> SparseTensor:
-        given = dict(zip((*words, "values", "size"), args, strict=False))
-        if len(args) > 4:
-            raise TypeError(
-                f"{name}: takes {words[0]}, {words[1]}, values and size; the rest by name"
-            )
-        given |= kwargs
-        if given.pop("layout", layout) not in (layout, None):
+        if kwargs.pop("layout", layout) not in (layout, None):
             raise RuntimeError(f"{name}: makes tensors of layout {NAMES[layout]} only")
-        for word in (*words, "values"):
-            if word not in given:
-                raise TypeError(f"{name}: {word} is missing")
-        return sparse_compressed_tensor(
-            given.pop(words[0]), given.pop(words[1]), given.pop("values"), given.pop("size", None),
-            layout=layout, _name=name, **given
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}. Accepted: {name}{signature}") from None
+        bound.apply_defaults()
+        given = bound.arguments
+        return _compressed(
+            name, layout, (given[words[0]], given[words[1]]), given["values"], given["size"],
+            given["dtype"], given["device"], given["pin_memory"], given["requires_grad"],
+            given["check_invariants"],
         )  # fmt: skip
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"A tensor of layout {NAMES[layout]}, of its {words[0]}, {words[1]} and values."
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__annotations__ = {p.name: p.annotation for p in kept} | {"return": "Tensor"}
+    function.__doc__ = f"A tensor of layout {NAMES[layout]}: {words[0]}, {words[1]}, values."
     return function
 
 
@@ -310,6 +327,11 @@ sparse_csr_tensor = _compressed_of("sparse_csr_tensor")
 sparse_csc_tensor = _compressed_of("sparse_csc_tensor")
 sparse_bsr_tensor = _compressed_of("sparse_bsr_tensor")
 sparse_bsc_tensor = _compressed_of("sparse_bsc_tensor")
+
+
+def _sparse_coo_tensor_unsafe(*args: Any, **kwargs: Any) -> SparseTensor:
+    """sparse_coo_tensor; here it checks its indices all the same."""
+    return sparse_coo_tensor(*args, **kwargs)
 
 
 def rebuild(layout: Any, data: Sequence[Any]) -> SparseTensor:

@@ -7,6 +7,7 @@ of the values is a product at their places only.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from rushlight import _C
@@ -16,6 +17,7 @@ from rushlight.sparse._convert import (
     add_up,
     bounds_of,
     coalesce,
+    from_dense,
     groups_of,
     numbers,
     to_coo,
@@ -31,12 +33,15 @@ class Rows:
     """Where the elements of a matrix are, row by row: element k of row r has column col[k], and the
     value number order[k] (k itself where order is None), for k from crow[r] to crow[r + 1]."""
 
-    __slots__ = ("_turned", "_which", "col", "crow", "order", "shape", "versions")
+    __slots__ = (
+        "__weakref__", "_origin", "_turned", "_which", "col", "crow", "order", "shape", "versions",
+    )  # fmt: skip
 
     def __init__(self, crow, col, order, shape, versions=()):
         self.crow, self.col, self.order, self.shape = crow, col, order, shape
         self.versions = versions
         self._turned = self._which = None
+        self._origin = None  # whose turned one this is; weakly, so that memory goes at once
 
     @property
     def rows(self):
@@ -47,15 +52,16 @@ class Rows:
 
     def turned(self):
         """The same elements, column by column."""
+        origin = self._origin() if self._origin is not None else None
+        if origin is not None:
+            return origin
         if self._turned is None:
             columns, order = self.col.sort(stable=True)
-            if self.order is None:
-                mine = order
-            else:
-                mine = self.order.index_select(0, order)
-            made = Rows(bounds_of(columns, self.shape[1]), self.rows.index_select(0, order),
-                        mine, self.shape[::-1], self.versions)  # fmt: skip
-            made._turned, self._turned = self, made
+            mine = order if self.order is None else self.order.index_select(0, order)
+            made = Rows(bounds_of(columns, self.shape[1]), self.rows.index_select(0, order), mine,
+                        self.shape[::-1], self.versions)  # fmt: skip
+            made._origin = weakref.ref(self)
+            self._turned = made
         return self._turned
 
 
@@ -88,7 +94,9 @@ def rows_of(x: SparseTensor) -> Rows:
                      wide)  # fmt: skip
         found = Rows(compressed.long(), plain.long(), None, (long, wide))
         if x._layout is CSC:
-            found = found.turned()
+            found, columns = found.turned(), found
+            found._turned, found._origin = columns, None  # it is the first of the two here
+            columns._turned, columns._origin = None, weakref.ref(found)
     else:
         raise NotImplementedError(f"sparse product: layout {NAMES[x._layout]}")
     found.versions = versions
@@ -98,6 +106,10 @@ def rows_of(x: SparseTensor) -> Rows:
     return found
 
 
+def _has_kernel(x):
+    return x.dtype in _KERNELS and _C._dual_level() == 0  # tangents pass through other operators
+
+
 def _weights(values, rows):
     return values if rows.order is None else values.index_select(0, rows.order)
 
@@ -105,7 +117,7 @@ def _weights(values, rows):
 def _multiply(values, dense, rows):
     """A matrix [r, c] with these values times a dense one [c, k]."""
     weights = _weights(values, rows)
-    if values.dtype in _KERNELS:
+    if _has_kernel(values):
         return _C._sparse_product(weights, dense, rows.col, rows.crow)
     parts = dense.index_select(0, rows.col) * weights[:, None]
     return add_up(parts, rows.rows, rows.shape[0])
@@ -113,54 +125,56 @@ def _multiply(values, dense, rows):
 
 def _sample(left, right, rows):
     """The product of left [r, k] and right [c, k] transposed, at the places of a matrix only."""
-    if left.dtype in _KERNELS:
+    if _has_kernel(left):
         found = _C._sampled_product(left, right, rows.col, rows.crow)
     else:
         found = (left.index_select(0, rows.rows) * right.index_select(0, rows.col)).sum(1)
         found = found.to(left.dtype)
     if rows.order is None:
         return found
-    return _C.empty_like(found).index_copy_(0, rows.order, found)
+    return _C.empty_like(found).index_copy(0, rows.order, found)
 
 
-class _Product(Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, dense: Tensor, rows: Rows) -> Tensor:
-        ctx.save_for_backward(values, dense)
+class _OverRows(Function):
+    """A formula `run` over two tensors and the places of a matrix, which are the same again in its
+    gradients, `of_first` and `of_second`."""
+
+    run: Any
+    of_first: Any
+    of_second: Any
+
+    @classmethod
+    def forward(cls, ctx: Any, first: Tensor, second: Tensor, rows: Rows) -> Tensor:
+        ctx.save_for_backward(first, second)
         ctx.rows = rows
-        return _multiply(values, dense, rows)
+        return cls.run(first, second, rows)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        values, dense = ctx.saved_tensors
-        of_values = of_dense = None
-        if ctx.needs_input_grad[0]:
-            of_values = sampled(grad, dense.conj(), ctx.rows)
-        if ctx.needs_input_grad[1]:
-            of_dense = product(values.conj(), grad, ctx.rows.turned())
-        return of_values, of_dense, None
+    @classmethod
+    def backward(cls, ctx: Any, grad: Tensor) -> Any:
+        first, second = (t.conj() for t in ctx.saved_tensors)
+        wanted = ctx.needs_input_grad
+        return (
+            cls.of_first(grad, second, ctx.rows) if wanted[0] else None,
+            cls.of_second(grad, first, ctx.rows.turned()) if wanted[1] else None,
+            None,
+        )
 
 
-class _Sampled(Function):
-    @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, rows: Rows) -> Tensor:
-        ctx.save_for_backward(left, right)
-        ctx.rows = rows
-        return _sample(left, right, rows)
+class _Product(_OverRows):
+    run = staticmethod(_multiply)  # of values and a dense matrix
+    of_first = staticmethod(lambda grad, dense, rows: sampled(grad, dense, rows))
+    of_second = staticmethod(lambda grad, values, turned: product(values, grad, turned))
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        left, right = ctx.saved_tensors
-        of_left = of_right = None
-        if ctx.needs_input_grad[0]:
-            of_left = product(grad, right.conj(), ctx.rows)
-        if ctx.needs_input_grad[1]:
-            of_right = product(grad, left.conj(), ctx.rows.turned())
-        return of_left, of_right, None
+
+class _Sampled(_OverRows):
+    run = staticmethod(_sample)  # of two dense matrices
+    of_first = staticmethod(lambda grad, right, rows: product(grad, right, rows))
+    of_second = staticmethod(lambda grad, left, turned: product(grad, left, turned))
 
 
 def _is_recorded(*tensors):
-    return _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    recorded = _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    return recorded and _C._dual_level() == 0
 
 
 def product(values: Tensor, dense: Tensor, rows: Rows) -> Tensor:
@@ -185,6 +199,17 @@ def _matrix(name, x):
             + (" with dense dims" if x.dense_dim() else "")
         )
     return to_coo(x) if x._layout in BLOCK_LAYOUTS else x
+
+
+def _lowered(a, b):
+    """Both matrices in the dtype that autocast wants for products."""
+    kind = a.device.type
+    if kind not in ("cpu", "cuda") or not _C.is_autocast_enabled(kind):
+        return a, b
+    dtype = _C.get_autocast_dtype(kind)
+    return tuple(
+        t.to(dtype) if t.is_floating_point() and t.dtype != _C.float64 else t for t in (a, b)
+    )
 
 
 def _check_types(name, a, b):
@@ -221,6 +246,7 @@ def mm(a: Any, b: Any, name: str = "mm") -> Any:
     if a.shape[1] != b.shape[0]:
         raise _C.ShapeError(f"{name}: inner sizes differ: the first is {list(a.shape)}, the second "
                             f"{list(b.shape)}")  # fmt: skip
+    a, b = _lowered(a, b)
     _check_types(name, a, b)
     if not isinstance(b, SparseTensor):
         a = _matrix(name, a)
@@ -247,6 +273,7 @@ def bmm(a: Any, b: Any) -> Tensor:
     """Products of matrices side by side: a sparse_coo tensor times a dense one, or the reverse."""
     if a.dim() != 3 or b.dim() != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(f"bmm: sizes {list(a.shape)} and {list(b.shape)} do not go together")
+    a, b = _lowered(a, b)
     _check_types("bmm", a, b)
     if not isinstance(a, SparseTensor):
         return bmm(b.transpose(1, 2), a.transpose(1, 2)).transpose(1, 2)
@@ -300,7 +327,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> T
 
 def sampled_addmm(
     input: Any, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Any = None
-) -> Any:
+) -> SparseTensor:
     """alpha * (mat1 @ mat2) at the places of a CSR matrix, plus beta times it."""
     name = "sampled_addmm"
     if not isinstance(input, SparseTensor) or input._layout is not CSR:
@@ -336,6 +363,11 @@ def _into(name, made, out):
 def smm(input: Any, mat: Any) -> SparseTensor:
     """The product of a sparse and a dense matrix, as a sparse one."""
     return to_sparse(mm(input, mat, "smm").to_dense())
+
+
+def hspmm(mat1: Tensor, mat2: Tensor) -> SparseTensor:
+    """A sparse times a dense matrix: the rows that are not empty, as a sparse tensor."""
+    return from_dense(mm(mat1, mat2, "hspmm"), 1)
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> SparseTensor:

@@ -10,6 +10,8 @@ from rushlight.sparse._convert import add_up, coalesce, keys_of, to_coo, to_spar
 from rushlight.sparse._shapes import unsqueeze, wrapped
 from rushlight.sparse._tensor import COO, CSC, CSR, NAMES, SparseTensor, make, with_values
 
+_LARGEST, _SMALLEST = "amax amin".split()  # what index_reduce calls them
+
 
 def _dims(name, x, dim):
     dims = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
@@ -84,7 +86,7 @@ def _softmax(name, input, dim, dtype, log):
         return with_values(x, values)
     which, count = _groups(x, at)
     lowest = values.new_full((count, *values.shape[1:]), -float("inf"))
-    top = lowest.index_reduce(0, which, values.detach(), "amax")
+    top = lowest.index_reduce(0, which, values.detach(), _LARGEST)
     top = _C.where(top.isinf(), _C.zeros_like(top), top).index_select(0, which)
     shifted = values - top
     parts = shifted.exp()

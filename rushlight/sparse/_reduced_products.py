@@ -9,10 +9,12 @@ from rushlight._C import Tensor
 from rushlight.sparse._products import product, rows_of
 from rushlight.sparse._tensor import CSR, SparseTensor
 
+_REDUCES = "mean amax amin".split()
+
 
 def reduced_mm(mat1: Any, mat2: Tensor, reduce: str) -> Tensor:
     """The mean, the largest or the smallest of the products of each row; 0 for an empty one."""
-    if reduce not in ("mean", "amax", "amin"):
+    if reduce not in _REDUCES:
         raise ValueError(
             f"sparse.mm: reduce must be 'sum', 'mean', 'amax' or 'amin', got {reduce!r}"
         )

@@ -22,18 +22,38 @@ from rushlight.sparse._arithmetic import (
 from rushlight.sparse._convert import coalesce, sparse_mask, to_dense
 from rushlight.sparse._tensor import COO, NAMES, SparseTensor, make, replace, with_values
 
+# A rule, and the other names that programs call it by.
+_NAMES = """
+add: __add__ __radd__
+add_: __iadd__
+sub: __sub__ subtract
+sub_: __isub__ subtract_
+rsub: __rsub__
+mul: __mul__ __rmul__ multiply
+mul_: __imul__ multiply_
+div: __truediv__ __div__ true_divide
+div_: __itruediv__ true_divide_
+pow: __pow__
+pow_: __ipow__
+neg: __neg__ negative
+positive: __pos__
+abs: __abs__ absolute
+conj: conj_physical resolve_conj
+matmul: __matmul__
+mm: spmm dsmm
+smm: hsmm
+cat: concat concatenate
+transpose: swapaxes swapdims
+asin: arcsin
+atan: arctan
+asinh: arcsinh
+atanh: arctanh
+"""
 _OPERATORS = {
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__mul__": "mul",
-    "__rmul__": "mul", "__truediv__": "div", "__div__": "div", "__pow__": "pow", "__neg__": "neg",
-    "__pos__": "positive", "__abs__": "abs", "__matmul__": "matmul", "__iadd__": "add_",
-    "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__ipow__": "pow_",
-    "true_divide": "div", "multiply": "mul", "subtract": "sub", "absolute": "abs",
-    "negative": "neg", "concat": "cat", "concatenate": "cat", "swapaxes": "transpose",
-    "swapdims": "transpose", "spmm": "mm", "dsmm": "mm", "hspmm": "mm", "hsmm": "smm",
-    "conj_physical": "conj", "resolve_conj": "conj", "arcsin": "asin", "arctan": "atan",
-    "arcsinh": "asinh", "arctanh": "atanh", "true_divide_": "div_", "multiply_": "mul_",
-    "subtract_": "sub_",
-}  # fmt: skip
+    other: line.split(":")[0]
+    for line in _NAMES.strip().splitlines()
+    for other in line.split(":")[1].split()
+}
 
 # Formulas that map 0 to 0; those of the first line are linear, so values may add up afterwards.
 _LINEAR = "neg deg2rad rad2deg conj positive"

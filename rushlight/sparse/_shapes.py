@@ -68,7 +68,7 @@ def _with_versions(rows, versions):
     from rushlight.sparse._products import Rows
 
     same = Rows(rows.crow, rows.col, rows.order, rows.shape, versions)
-    same._turned, same._which = rows._turned, rows._which
+    same._turned, same._which = rows.turned(), rows._which
     return same
 
 

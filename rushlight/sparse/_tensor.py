@@ -1,19 +1,22 @@
 """SparseTensor: a tensor that holds indices and values instead of all its elements.
 
 It derives from Tensor, so that programs see one; to the core it has sizes, a dtype and a device,
-but no memory (csrc/core/memoryless.h). Operators come to `__torch_function__`, and the rules that run
-them (_rules.py and its neighbours) work on the indices and the values, which are ordinary tensors.
-Gradients flow through the values: a sparse tensor requires grad where they do, and its gradient is
-theirs, at the same places.
+but no memory (csrc/core/memoryless.h). Operators come to `__torch_function__`, and the rules that
+run them (_rules.py and its neighbours) work on the indices and the values, which are ordinary
+tensors. Gradients flow through the values: a sparse tensor requires grad where they do, and its
+gradient is theirs, at the same places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight import _C
 from rushlight._C import Tensor
+
+if TYPE_CHECKING:
+    from rushlight.utils.hooks import RemovableHandle
 
 COO, CSR, CSC, BSR, BSC = (
     _C.sparse_coo, _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc,
@@ -24,6 +27,11 @@ BLOCK_LAYOUTS = (BSR, BSC)
 # Names of layouts in texts, as PyTorch's printed tensors have them behind the package.
 NAMES = {COO: "sparse_coo", CSR: "sparse_csr", CSC: "sparse_csc", BSR: "sparse_bsr",
          BSC: "sparse_bsc"}  # fmt: skip
+
+
+def _of_values(name: str) -> Any:
+    """A property that is that of the values."""
+    return property(lambda self: getattr(self._vals, name), doc=f"The {name} of the values.")
 
 
 class SparseTensor(Tensor):
@@ -46,56 +54,56 @@ class SparseTensor(Tensor):
     # What kind of tensor it is.
 
     @property
-    def layout(self) -> Any:  # type: ignore[override]
+    def layout(self) -> _C.layout:
         """How the elements are stored."""
         return self._layout
 
     @property
-    def is_sparse(self) -> bool:  # type: ignore[override]
+    def is_sparse(self) -> bool:
         """True for the layout sparse_coo."""
         return self._layout is COO
 
     @property
-    def is_sparse_csr(self) -> bool:  # type: ignore[override]
+    def is_sparse_csr(self) -> bool:
         """True for the layout sparse_csr."""
         return self._layout is CSR
 
     @property
-    def nbytes(self) -> int:  # type: ignore[override]
+    def nbytes(self) -> int:
         """Bytes of the values and the indices."""
         return self._vals.nbytes + sum(p.nbytes for p in self._parts)
 
     @property
-    def T(self) -> Tensor:  # type: ignore[override]
+    def T(self) -> Tensor:
         """The dimensions in reverse order."""
         return self.permute(*range(self.dim() - 1, -1, -1))
 
     @property
-    def mT(self) -> Tensor:  # type: ignore[override]
+    def mT(self) -> Tensor:
         """The last two dimensions exchanged."""
         return self.transpose(-2, -1)
 
     @property
-    def H(self) -> Tensor:  # type: ignore[override]
+    def H(self) -> Tensor:
         """The conjugate transpose of a matrix."""
         return self.transpose(0, 1).conj()
 
     @property
-    def mH(self) -> Tensor:  # type: ignore[override]
+    def mH(self) -> Tensor:
         """The conjugate, with the last two dimensions exchanged."""
         return self.transpose(-2, -1).conj()
 
     @property
-    def real(self) -> Tensor:  # type: ignore[override]
+    def real(self) -> Tensor:
         """The real parts."""
         return with_values(self, self._vals.real)
 
     @property
-    def imag(self) -> Tensor:  # type: ignore[override]
+    def imag(self) -> Tensor:
         """The imaginary parts."""
         return with_values(self, self._vals.imag)
 
-    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:  # type: ignore[override]
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> str | SparseTensor:  # type: ignore[override]
         """The legacy name of the tensor's type, or the tensor converted to a dtype."""
         if dtype is not None:
             values = self._vals.type(dtype)
@@ -105,7 +113,7 @@ class SparseTensor(Tensor):
         space = "sparse" if self._layout is COO else NAMES[self._layout]
         return ".".join(p for p in (package, place, space, name) if p)
 
-    def stride(self, dim: Any = None) -> Any:  # type: ignore[override]
+    def stride(self, dim: Any = None) -> int | tuple[int, ...]:  # type: ignore[override]
         """Zeros: the elements of a sparse_coo tensor do not lie in steps; others have none."""
         if self._layout is not COO:
             raise RuntimeError(f"stride: tensors of layout {NAMES[self._layout]} have no strides")
@@ -123,33 +131,39 @@ class SparseTensor(Tensor):
         """Raises: there is no memory that holds all elements."""
         raise RuntimeError("data_ptr: a sparse tensor has no memory of its own; its values() have")
 
-    def untyped_storage(self) -> Any:  # type: ignore[override]
+    def untyped_storage(self) -> NoReturn:
         """Raises: there is no memory that holds all elements."""
         raise NotImplementedError(
             "untyped_storage: a sparse tensor has no storage of its own; its values() have"
         )
 
-    def storage(self) -> Any:  # type: ignore[override]
+    def storage(self) -> NoReturn:
         """Raises: there is no memory that holds all elements."""
         raise NotImplementedError(
             "storage: a sparse tensor has no storage of its own; its values() have"
         )
 
-    def numpy(self, *, force: bool = False) -> Any:  # type: ignore[override]
+    def numpy(self, *, force: bool = False) -> NoReturn:
         """Raises: NumPy has no sparse arrays."""
         raise TypeError("numpy: a sparse tensor is no array; use to_dense() first")
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:  # type: ignore[override]
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("numpy: a sparse tensor is no array; use to_dense() first")
 
-    def tolist(self) -> Any:  # type: ignore[override]
+    def tolist(self) -> NoReturn:
         """Raises: the elements are not all there."""
         raise RuntimeError("tolist: a sparse tensor has no list of all elements; to_dense() has")
 
     # Gradients: those of the values.
 
+    is_leaf = _of_values("is_leaf")
+    grad_fn = _of_values("grad_fn")
+    retains_grad = _of_values("retains_grad")
+    output_nr = _of_values("output_nr")
+    _version = _of_values("_version")
+
     @property
-    def requires_grad(self) -> bool:  # type: ignore[override]
+    def requires_grad(self) -> bool:
         """Whether operations on the values are recorded."""
         return self._vals.requires_grad
 
@@ -157,23 +171,13 @@ class SparseTensor(Tensor):
     def requires_grad(self, on: bool) -> None:
         self._vals.requires_grad = on
 
-    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:  # type: ignore[override]
+    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
         """Sets requires_grad; returns the tensor."""
         self._vals.requires_grad_(requires_grad)
         return self
 
-    @property
-    def is_leaf(self) -> bool:  # type: ignore[override]
-        """True for tensors that no recorded operation made."""
-        return self._vals.is_leaf
-
-    @property
-    def grad_fn(self) -> Any:  # type: ignore[override]
-        """The node that made the values, or None."""
-        return self._vals.grad_fn
-
-    @property
-    def grad(self) -> Any:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def grad(self) -> SparseTensor | None:
         """The gradient, with the indices of this tensor, or None."""
         found = self._vals.grad
         return None if found is None else with_values(self, found)
@@ -186,8 +190,8 @@ class SparseTensor(Tensor):
     def grad(self) -> None:
         self._vals.grad = None
 
-    @property
-    def data(self) -> SparseTensor:  # type: ignore[override]
+    @property  # type: ignore[override]
+    def data(self) -> SparseTensor:
         """The tensor, cut off from the graph."""
         return with_values(self, self._vals.detach())
 
@@ -197,25 +201,11 @@ class SparseTensor(Tensor):
             raise RuntimeError(f"data: expected a tensor of layout {NAMES[self._layout]}")
         replace(self, value._parts, value._vals.detach(), value._sorted, value.shape)
 
-    @property
-    def retains_grad(self) -> bool:  # type: ignore[override]
-        """Whether retain_grad() was called."""
-        return self._vals.retains_grad
-
-    @property
-    def output_nr(self) -> int:  # type: ignore[override]
-        """Which result of grad_fn the values are."""
-        return self._vals.output_nr
-
-    @property
-    def _version(self) -> int:  # type: ignore[override]
-        return self._vals._version
-
     def retain_grad(self) -> None:
         """Keeps the gradient of a tensor that is no leaf."""
         self._vals.retain_grad()
 
-    def register_hook(self, hook: Any) -> Any:
+    def register_hook(self, hook: Any) -> RemovableHandle:
         """Calls hook(grad) when the gradient is there; what it returns takes its place."""
 
         def of_values(grad):
@@ -272,7 +262,7 @@ class SparseTensor(Tensor):
             raise TypeError("len: a 0-d tensor has no length")
         return self.shape[0]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
     __hash__ = Tensor.__hash__

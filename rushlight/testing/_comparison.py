@@ -42,7 +42,7 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True,
         raise ValueError(f"assert_close: give rtol and atol or neither, got {rtol} and {atol}")
     options = _Options(
         rtol=rtol, atol=atol, equal_nan=equal_nan, device=check_device, dtype=check_dtype,
-        stride=check_stride, subclasses=allow_subclasses,
+        layout=check_layout, stride=check_stride, subclasses=allow_subclasses,
     )  # fmt: skip
     try:
         _compare(actual, expected, options, "")
@@ -143,6 +143,11 @@ def _compare_tensors(a, e, options, place):
     _same(
         a.shape == e.shape, "The values for attribute 'shape' do not match", place, a.shape, e.shape
     )
+    if a.layout is not _C.strided or e.layout is not _C.strided:
+        if options.layout:
+            _same(a.layout is e.layout, "The values for attribute 'layout' do not match", place,
+                  a.layout, e.layout)  # fmt: skip
+        a, e = a.to_dense(), e.to_dense()
     if options.device:
         _same(a.device == e.device, "The values for attribute 'device' do not match", place,
               a.device, e.device)  # fmt: skip

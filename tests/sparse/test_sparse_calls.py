@@ -39,3 +39,19 @@ def test_call(expression):
 @pytest.mark.parametrize("expression", BETTER)
 def test_what_differs_on_purpose_still_does(expression):
     assert plain(sparse_calls.shown(rl, expression)) != plain(RECORDED[expression])
+
+
+def test_the_guide_runs():
+    page = (ORACLE.parent.parent / "docs" / "sparse.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    space = {}
+    for block in blocks:
+        exec(block, space)
+    assert len(blocks) == 3 and space["a"].grad.layout == rl.sparse_csr
+
+
+def test_a_library_may_ask_for_rpc():
+    from rushlight.distributed.rpc.api import _require_initialized
+
+    with pytest.raises(RuntimeError, match="init_rpc"):
+        _require_initialized(lambda: 1)()

@@ -131,7 +131,7 @@ def test_gradients(name):
 
     values = rl.tensor([0.7, -1.3, 0.4, 1.9, -0.6, 1.1], dtype=rl.float64, requires_grad=True)
     dense = rl.randn(3, 4, dtype=rl.float64).requires_grad_()
-    assert rl.autograd.gradcheck(f, (values, dense))
+    assert rl.autograd.gradcheck(f, (values, dense), check_forward_ad=True)
     if name in ("mm", "csr mm", "sampled", "softmax", "sparse @ sparse"):
         assert rl.autograd.gradgradcheck(f, (values, dense))
 
@@ -303,8 +303,23 @@ def test_nothing_is_kept():
     del s, e
     gc.collect()
     assert [r() for r in kept] == [None] * 4
+    gc.disable()
+    try:  # what products keep goes with the tensor, without a collection
+        for turn in (lambda x: x, lambda x: x.t()):
+            for layout in LAYOUTS:
+                s = turn(ours(scattered(12, 12), layout))
+                s @ rl.randn(12, 2, dtype=rl.float64).requires_grad_()
+                (s @ rl.randn(12, 2, dtype=rl.float64).requires_grad_()).sum().backward()
+                kept = [weakref.ref(t) for t in (s, s._vals, *s._parts)]
+                rows = s._rows
+                kept += [weakref.ref(r) for r in (rows, rows and rows.turned()) if r is not None]
+                del s, rows
+                assert all(r() is None for r in kept), layout
+    finally:
+        gc.enable()
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_gradients_add_up_whatever_they_are():
     w = rl.arange(8.0).reshape(4, 2).requires_grad_()
     look = lambda: rl.nn.functional.embedding(rl.tensor([1, 3]), w, sparse=True)  # noqa: E731
@@ -352,3 +367,37 @@ def test_a_sparse_parameter_learns():
     assert rl.equal(p.detach().to_dense(), rl.eye(3) * 0.5) and p.is_leaf
     with pytest.raises(RuntimeError, match="sparse gradients"):
         rl.optim.Adam([p]).step()
+
+
+def test_a_function_that_would_lose_a_gradient_refuses():
+    class Twice(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.to_dense() * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    s = rl.eye(2).to_sparse()
+    assert rl.equal(Twice.apply(s), rl.eye(2) * 2)
+    with pytest.raises(NotImplementedError, match="indices and values"):
+        Twice.apply(s.requires_grad_())
+
+
+def test_assert_close_compares_sparse_tensors():
+    s = ours(scattered(12, 8))
+    rl.testing.assert_close(s, s * 1.0)
+    rl.testing.assert_close(s, s.to_dense(), check_layout=False)
+    for other in (s * 1.1, s.to_sparse_coo(), s.to_dense()):
+        with pytest.raises(AssertionError):
+            rl.testing.assert_close(s, other)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_autocast_lowers_products(layout):
+    s, x = ours(scattered(12, 8, dtype=np.float32), layout), rl.randn(8, 3)
+    with rl.autocast("cpu", dtype=rl.bfloat16):
+        assert (s @ x).dtype == (x.t() @ s.t()).dtype == (s @ x.bfloat16()).dtype == rl.bfloat16
+    with pytest.raises(TypeError, match="one dtype"):
+        s @ x.bfloat16()

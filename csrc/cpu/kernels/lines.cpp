@@ -15,33 +15,49 @@ struct Lines {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] += a * x[i];
   }
-  // Some vectors of the result at a time stay in registers while all rows go by.
-  typedef T Vector __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
-  static constexpr int64_t kVector = 64 / int64_t(sizeof(T));
-  template <int Vectors>
+  // Some vectors of the result at a time stay in registers while all rows go by. They are as wide as
+  // the registers: wider ones are kept in memory by the compiler, and each sum waits for it.
+#if defined(__AVX512F__)
+  static constexpr int64_t kBytes = 64;
+#elif defined(__AVX2__)
+  static constexpr int64_t kBytes = 32;
+#else
+  static constexpr int64_t kBytes = 16;
+#endif
+  typedef T Vector __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+  static constexpr int64_t kVector = kBytes / int64_t(sizeof(T));
+  template <int Vectors, bool Weighted>
   static void sum_part(T* y, const T* table, const int64_t* index, const T* weight, int64_t n,
                        int64_t width) {
     Vector sum[Vectors] = {};
     for (int64_t i = 0; i < n; ++i) {
       const auto* row = reinterpret_cast<const Vector*>(table + index[i] * width);
-      if (weight) {
+      const T w = Weighted ? weight[i] : T(1);
 #pragma GCC unroll 16
-        for (int v = 0; v < Vectors; ++v) sum[v] += weight[i] * row[v];
-      } else {
-#pragma GCC unroll 16
-        for (int v = 0; v < Vectors; ++v) sum[v] += row[v];
+      for (int v = 0; v < Vectors; ++v) {
+        if constexpr (Weighted)
+          sum[v] += w * row[v];
+        else
+          sum[v] += row[v];
       }
     }
 #pragma GCC unroll 16
     for (int v = 0; v < Vectors; ++v) reinterpret_cast<Vector*>(y)[v] = sum[v];
   }
+  // As many parts of `Vectors` vectors as there are; then the rest by smaller ones.
+  template <int Vectors, bool Weighted>
+  static int64_t sum_parts(T* y, const T* table, const int64_t* index, const T* weight, int64_t n,
+                           int64_t width, int64_t at = 0) {
+    for (; at + Vectors * kVector <= width; at += Vectors * kVector)
+      sum_part<Vectors, Weighted>(y + at, table + at, index, weight, n, width);
+    if constexpr (Vectors > 1)
+      return sum_parts<Vectors / 2, Weighted>(y, table, index, weight, n, width, at);
+    return at;
+  }
   static void sum_rows(T* y, const T* table, const int64_t* index, const T* weight, int64_t n,
                        int64_t width) {
-    int64_t at = 0;
-    for (; at + 8 * kVector <= width; at += 8 * kVector)
-      sum_part<8>(y + at, table + at, index, weight, n, width);
-    for (; at + kVector <= width; at += kVector)
-      sum_part<1>(y + at, table + at, index, weight, n, width);
+    const int64_t at = weight ? sum_parts<8, true>(y, table, index, weight, n, width)
+                              : sum_parts<8, false>(y, table, index, weight, n, width);
     for (int64_t k = at; k < width; ++k) y[k] = 0;
     for (int64_t i = 0; i < n && at < width; ++i) {
       const T* row = table + index[i] * width;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import time
@@ -136,6 +137,17 @@ def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
     """The worker of that name; this one, without a name."""
     worker = current_worker("rpc.get_worker_info")
     return worker.me if worker_name is None else worker.find(worker_name)
+
+
+def _require_initialized(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that raises before init_rpc was called; libraries decorate theirs with it."""
+
+    @functools.wraps(func)
+    def run(*args, **kwargs):
+        current_worker(func.__name__)
+        return func(*args, **kwargs)
+
+    return run
 
 
 def _checked(what, func, args, kwargs):

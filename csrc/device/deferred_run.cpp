@@ -212,7 +212,7 @@ void Queue::run_list(std::span<const Recipe* const> casts, Report::Flush* told) 
   (several ? counters.fused : counters.unfused) += int64_t(casts.size());
   if (!told) return;
   Report::Group& shown = told->groups.emplace_back();
-  if (!several) shown.sizes = to[0].sizes();
+  shown.sizes = several ? Dims{-1} : to[0].sizes();
   shown.inputs = casts.size();
   shown.fused = several;
   for (const Recipe* r : casts) shown.steps.push_back({name_of(*r), r->source, true});

@@ -72,5 +72,6 @@ def test_norms_of_images(launched):
         "rl.ones(2, 3, 18, 18, device='cuda')"
     )
     assert eager.count("group_map_last") == 4 and eager.count("fused_group_map") == 0
-    assert fused.count("group_map_last") == 0 and fused.count("fused_group_map") == 4
+    # One gradient has nothing behind it that could wait.
+    assert fused.count("fused_group_map") == 3 and fused.count("group_map_last") == 1
     assert fused.count("group_sums_last") == eager.count("group_sums_last")

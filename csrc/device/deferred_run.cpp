@@ -243,7 +243,8 @@ void Queue::run_casts(bool wider, Report::Flush* told) {
   } const left{*this};
   running_ = true;
   for (auto rest = std::span(std::as_const(wanted)); !rest.empty();) {
-    const auto end = std::ranges::find_if(rest, [&](const Recipe* r) { return types(r) != types(rest[0]); });
+    const auto end =
+        std::ranges::find_if(rest, [&](const Recipe* r) { return types(r) != types(rest[0]); });
     const auto count = size_t(end - rest.begin());
     run_list(rest.first(count), told);
     rest = rest.subspan(count);

@@ -97,8 +97,9 @@ class Explanation:
             for p in flush.passes:
                 kind = "one pass" if p.fused else "one by one"
                 kept = sum(step.kept for step in p.steps)
+                over = "many tensors" if p.shape is None else p.shape
                 yield (
-                    f"{kind} over {'many tensors' if p.shape is None else p.shape}: {_counted(len(p.steps), 'op')}, "
+                    f"{kind} over {over}: {_counted(len(p.steps), 'op')}, "
                     f"{_counted(p.inputs, 'input')}, {_counted(kept, 'result')} kept"
                 )
                 for step in p.steps:

@@ -47,6 +47,7 @@ def launched(run_with):
     return lambda code: json.loads(run_with(STEP + f"print(json.dumps(both({code})))")[-1])
 
 
+@pytest.mark.slow
 def test_casts_residuals_and_norms_of_rows(launched):
     eager, fused = launched(
         "lambda: nn.Sequential(*(Rows() for _ in range(3))), rl.ones(4096, 640, device='cuda')"
@@ -66,6 +67,7 @@ def test_casts_residuals_and_norms_of_rows(launched):
     assert len(together) <= 0.65 * len(alone)  # products are the same on both sides
 
 
+@pytest.mark.slow
 def test_norms_of_images(launched):
     eager, fused = launched(
         "lambda: nn.Sequential(nn.Conv2d(3, 32, 3), *(Points() for _ in range(2))), "

@@ -5,6 +5,7 @@
 #include "bindings/source.h"
 #include "bindings/tensor/tensor_object.h"
 #include "core/modes.h"
+#include "jit/recorder.h"
 #include "ops/autocast/autocast.h"
 
 namespace rush::py {
@@ -78,6 +79,8 @@ PyObject* defer(PyObject*, PyObject* const* args, Py_ssize_t n) {
 // call: Note [Weights cast ahead] in ops/autocast/autocast.h. Both are lists; equal ones are one.
 PyObject* begin_casts(PyObject*, PyObject* weights) {
   return guarded([&] {
+    // A recorded call casts each weight where it is used, whatever came before.
+    if (jit::recorder_here()) return Py_NewRef(Py_False);
     std::vector<Tensor> last;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(weights); ++i)
       last.push_back(unwrap(PyList_GET_ITEM(weights, i)));

@@ -71,7 +71,7 @@ struct Report {
   };
   struct Group {
     std::vector<Step> steps;
-    Dims sizes;
+    Dims sizes;  // {-1}: a list of casts, each of another tensor
     size_t inputs;
     bool fused;
   };

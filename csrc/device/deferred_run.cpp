@@ -212,7 +212,7 @@ void Queue::run_list(std::span<const Recipe* const> casts, Report::Flush* told) 
   (several ? counters.fused : counters.unfused) += int64_t(casts.size());
   if (!told) return;
   Report::Group& shown = told->groups.emplace_back();
-  if (!several) shown.sizes = to[0].sizes();
+  shown.sizes = several ? Dims{-1} : to[0].sizes();
   shown.inputs = casts.size();
   shown.fused = several;
   for (const Recipe* r : casts) shown.steps.push_back({name_of(*r), r->source, true});
@@ -243,7 +243,8 @@ void Queue::run_casts(bool wider, Report::Flush* told) {
   } const left{*this};
   running_ = true;
   for (auto rest = std::span(std::as_const(wanted)); !rest.empty();) {
-    const auto end = std::ranges::find_if(rest, [&](const Recipe* r) { return types(r) != types(rest[0]); });
+    const auto end =
+        std::ranges::find_if(rest, [&](const Recipe* r) { return types(r) != types(rest[0]); });
     const auto count = size_t(end - rest.begin());
     run_list(rest.first(count), told);
     rest = rest.subspan(count);

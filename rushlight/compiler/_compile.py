@@ -46,7 +46,6 @@ class Options:
                 f"compile: least_elements must not be negative, got {self.least_elements}"
             )
 
-
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"cast_weights": []}
 
@@ -214,8 +213,7 @@ def _told(options: Options, function: Callable[..., Any], args: Any, kwargs: Any
 def _deferring(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     before = _C._defer(True, options.least_elements, options.wait_for_code)
     weights = options.cast_weights
-    # Calls that are recorded cast each weight where it is used, whatever came before.
-    begun = options.frozen is None and _C._begin_casts(weights)
+    begun = _C._begin_casts(weights)
     try:
         return function(*args, **kwargs)
     finally:

@@ -46,10 +46,13 @@ class Step:
 
 @dataclass
 class Pass:
-    """Steps of one shape: in one pass over memory (fused), or one after the other."""
+    """Steps of one shape: in one pass over memory (fused), or one after the other.
+
+    Casts of several tensors by one launch have no shape.
+    """
 
     steps: list[Step]
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
     inputs: int
     fused: bool
 
@@ -94,8 +97,9 @@ class Explanation:
             for p in flush.passes:
                 kind = "one pass" if p.fused else "one by one"
                 kept = sum(step.kept for step in p.steps)
+                over = "many tensors" if p.shape is None else p.shape
                 yield (
-                    f"{kind} over {p.shape}: {_counted(len(p.steps), 'op')}, "
+                    f"{kind} over {over}: {_counted(len(p.steps), 'op')}, "
                     f"{_counted(p.inputs, 'input')}, {_counted(kept, 'result')} kept"
                 )
                 for step in p.steps:
@@ -115,7 +119,7 @@ def _flush(raw):
     why, line, groups, dropped = raw
     place = Step("", *(line or (None, None, None)), False).place
     passes = [
-        Pass([_step(s) for s in steps], tuple(sizes), inputs, fused)
+        Pass([_step(s) for s in steps], None if sizes == [-1] else tuple(sizes), inputs, fused)
         for fused, sizes, inputs, steps in groups
     ]
     return Flush(why, place, passes, [_step(s) for s in dropped])

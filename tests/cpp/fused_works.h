@@ -282,6 +282,32 @@ class Maker {
   }
 
   // A step over rows of floats of one type, with some steps before and after it.
+  // An image whose channels lie end to end, by groups of them; inputs as rows_work has them.
+  OwnedWork groups_work(const Dims& sizes, int64_t groups, DType type, RowOp fn) {
+    OwnedWork out;
+    out.sizes = sizes;
+    const Dims lying{sizes[0], sizes[2], sizes[3], sizes[1]}, s = contiguous_strides(lying);
+    out.strides = Dims{s[0], s[3], s[1], s[2]};
+    for (int i = 0; i < 3; ++i)
+      out.inputs.push_back(values(lying, type).alias(sizes, out.strides, 0));
+    out.inputs.push_back(wrap_number(Scalar(1.25)));
+    some_steps(out, type, below(3));
+    const DType wide = compute_type(type);
+    const Dims one{sizes[1]}, each{sizes[0], groups}, pairs{sizes[0], groups, 2};
+    RowStep row{.fn = fn, .width = sizes[1], .groups = groups};
+    const Tensor weight = chance(0.8) ? values(one, wide) : Tensor();
+    if (fn == RowOp::Groups)
+      row.with = {weight, chance(0.8) ? values(one, wide) : Tensor(), values(each, wide),
+                  values(each, wide)};
+    else
+      row.with = {weight, values(each, wide), values(each, wide), values(pairs, wide)};
+    finish_row_step(out, type, row);
+    some_steps(out, type, below(4));
+    out.add_output(out.steps.size() - 1);
+    if (chance(0.5)) out.add_output(size_t(below(int(out.steps.size()))));
+    return out;
+  }
+
   OwnedWork rows_work(const Dims& sizes, DType type, RowOp fn) {
     OwnedWork out;
     out.sizes = sizes;
@@ -338,7 +364,10 @@ class Maker {
                   values(down, wide)};
       row.beside = {make_tensor(along, type), make_tensor(along, type)};
     }
-    FusedStep s{.kind = Kind::Rows, .fn = uint16_t(fn), .compute = type, .result = type};
+    finish_row_step(out, type, row);
+  }
+  void finish_row_step(OwnedWork& out, DType type, RowStep& row) {
+    FusedStep s{.kind = Kind::Rows, .fn = uint16_t(row.fn), .compute = type, .result = type};
     for (int i = 0; i < row.operand_count(); ++i) s.operands[size_t(i)] = whole(out, type);
     s.row = &row;
     out.steps.push_back(s);

@@ -45,8 +45,10 @@ struct OnCpu {
     EXPECT(l.has_value());
     const size_t number = sources.expressions.size();
     sources.add(l->source());
-    const std::string args =
-        l->kernel().find("softmax") != std::string::npos ? "SoftmaxArgs" : "RowNormArgs";
+    const auto is = [&](const char* name) { return l->kernel().find(name) != std::string::npos; };
+    const std::string args = is("softmax")     ? "SoftmaxArgs"
+                             : is("group_map") ? "GroupNormArgs"
+                                               : "RowNormArgs";
     calls +=
         concat("extern \"C\" void run", number,
                "(unsigned grid, const rush::FusedArgs& args, const void* row, const void* params) "
@@ -82,6 +84,13 @@ Dims shape_for(RowOp fn, int i) {
   return Dims{2, 3, widths[i % 5]};
 }
 
+// Rows for six cases of eight, then images by groups.
+OwnedWork some_work(Maker& maker, int i, DType type) {
+  if (i % 8 < 6) return maker.rows_work(shape_for(kRowOps[i % 8], i), type, kRowOps[i % 8]);
+  const RowOp fn = i % 8 == 6 ? RowOp::Groups : RowOp::GroupsBackward;
+  return maker.groups_work(Dims{2, i % 16 < 8 ? 24 : 6, 5, 7}, 3, type, fn);
+}
+
 }  // namespace
 
 TEST(works_over_rows_compile) {
@@ -91,9 +100,8 @@ TEST(works_over_rows_compile) {
   }
   Maker maker(5);
   Sources sources;
-  for (int i = 0; i < 6; ++i) {
-    const OwnedWork work = maker.rows_work(shape_for(kRowOps[i], i),
-                                           kRowTypes[i % int(std::size(kRowTypes))], kRowOps[i]);
+  for (int i = 0; i < 8; ++i) {
+    const OwnedWork work = some_work(maker, i, kRowTypes[i % int(std::size(kRowTypes))]);
     const FusedWork view = work.view();
     const auto l = FusedRowsLaunch::of(view, kProcessors);
     EXPECT(l.has_value());
@@ -118,13 +126,8 @@ TEST(generated_kernels_over_rows_run_on_the_cpu) {
     size_t before, numbers[2];
   };
   std::vector<Case> cases;
-  for (int i = 0; i < 12; ++i) {
-    const RowOp fn = kRowOps[i % 6];
-    Case c{maker.rows_work(shape_for(fn, i), i % 3 ? DType::Float32 : DType::Float64, fn),
-           {},
-           {},
-           0,
-           {}};
+  for (int i = 0; i < 16; ++i) {
+    Case c{some_work(maker, i, i % 3 ? DType::Float32 : DType::Float64), {}, {}, 0, {}};
     for (FusedStep& s : c.whole.steps)
       if (s.kind == Kind::Unary) s.fn = uint16_t(UnaryFn::Neg);
     c.values = c.whole.inputs;

@@ -49,3 +49,19 @@ def run(fake_folder):
         return done.stdout.splitlines()
 
     return run_program
+
+
+@pytest.fixture(scope="session")
+def cupti_folder(fake_folder):
+    command = ["g++", "-std=c++20", "-O1", "-g", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}",
+               f"-I{HERE}", str(HERE / "fake_cupti.cpp"), "-L", str(fake_folder), "-l:libcuda.so",
+               "-o", str(fake_folder / "libcupti.so")]  # fmt: skip
+    subprocess.run(command, check=True)
+    return fake_folder
+
+
+@pytest.fixture
+def run_with(cupti_folder, run):
+    """run, with this CUPTI before all that are installed."""
+    path = os.pathsep.join([str(cupti_folder), os.environ.get("RUSHLIGHT_LIBRARY_PATH", "")])
+    return lambda code, **env: run(code, RUSHLIGHT_LIBRARY_PATH=path.rstrip(":"), **env)

@@ -1,14 +1,8 @@
 """What GPUs do, in profiles: over a CUPTI without a GPU (fake_cupti.cpp)."""
 
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
-
-HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
 
 STEP = """
 import warnings, json
@@ -23,22 +17,6 @@ def step():
     return z
 step()
 """
-
-
-@pytest.fixture(scope="session")
-def cupti_folder(fake_folder):
-    command = ["g++", "-std=c++20", "-O1", "-g", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}",
-               f"-I{HERE}", str(HERE / "fake_cupti.cpp"), "-L", str(fake_folder), "-l:libcuda.so",
-               "-o", str(fake_folder / "libcupti.so")]  # fmt: skip
-    subprocess.run(command, check=True)
-    return fake_folder
-
-
-@pytest.fixture
-def run_with(cupti_folder, run):
-    """run, with this CUPTI before all that are installed."""
-    path = os.pathsep.join([str(cupti_folder), os.environ.get("RUSHLIGHT_LIBRARY_PATH", "")])
-    return lambda code, **env: run(code, RUSHLIGHT_LIBRARY_PATH=path.rstrip(":"), **env)
 
 
 @pytest.fixture

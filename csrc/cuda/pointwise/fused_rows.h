@@ -40,9 +40,7 @@ class RUSH_API FusedRowsLaunch {
   bool packs() const;
   bool choose(int64_t processors);
   bool choose_groups(int64_t processors);
-  bool has_groups() const {
-    return row().fn == RowOp::Groups || row().fn == RowOp::GroupsBackward;
-  }
+  bool has_groups() const { return row().fn == RowOp::Groups || row().fn == RowOp::GroupsBackward; }
 
   const FusedWork& work_;
   const FusedStep* step_ = nullptr;

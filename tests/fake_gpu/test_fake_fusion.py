@@ -1,0 +1,79 @@
+"""What a compiled step launches, by the names of its kernels: over a CUPTI without a GPU."""
+
+import json
+
+import pytest
+
+STEP = """
+import json
+from rushlight.profiler import ProfilerActivity, profile
+nn, F = rl.nn, rl.nn.functional
+class Rows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(640), nn.Linear(640, 64), nn.Linear(64, 640)
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+class Points(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.conv = nn.GroupNorm(8, 32), nn.Conv2d(32, 32, 3, padding=1)
+    def forward(self, x):
+        return x + self.conv(F.silu(self.norm(x)))
+def names_of(model, x, compiled):
+    optimizer = rl.optim.AdamW(model.parameters(), fused=True)
+    def step():
+        optimizer.zero_grad()
+        with rl.autocast("cuda", dtype=rl.bfloat16):
+            loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+    if compiled:
+        step = rl.compile(step, options={"wait_for_code": True})
+    for _ in range(3):
+        step()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        step()
+    found = [e.name for e in seen.events() if e.activity == "kernel"]
+    return [n.split("rush::", 1)[-1].split("<")[0] for n in found]
+def both(make, x):
+    return [names_of(make().cuda(), x, compiled) for compiled in (False, True)]
+"""
+
+
+@pytest.fixture
+def launched(run_with):
+    """launched(code): the kernels of an eager and of a compiled step."""
+    return lambda code: json.loads(run_with(STEP + f"print(json.dumps(both({code})))")[-1])
+
+
+@pytest.mark.slow
+def test_casts_residuals_and_norms_of_rows(launched):
+    eager, fused = launched(
+        "lambda: nn.Sequential(*(Rows() for _ in range(3))), rl.ones(4096, 640, device='cuda')"
+    )
+    # Weights and biases of six layers are cast one by one, and so are their gradients.
+    assert eager.count("copy_flat") >= 24
+    # Both become one launch each.
+    assert fused.count("list_pointwise") == 2
+    assert fused.count("copy_flat") <= 3
+    # A residual's sum is part of the next norm, forward and backward.
+    assert fused.count("fused_row_norm") + fused.count("fused_row_norm_backward") >= 5
+    assert fused.count("pointwise_flat") < eager.count("pointwise_flat")
+    alone, together = (
+        [n for n in names if not n.startswith("matmul") and n != "copy_strided"]
+        for names in (eager, fused)
+    )
+    assert len(together) <= 0.65 * len(alone)  # products are the same on both sides
+
+
+@pytest.mark.slow
+def test_norms_of_images(launched):
+    eager, fused = launched(
+        "lambda: nn.Sequential(nn.Conv2d(3, 32, 3), *(Points() for _ in range(2))), "
+        "rl.ones(2, 3, 18, 18, device='cuda')"
+    )
+    assert eager.count("group_map_last") == 4 and eager.count("fused_group_map") == 0
+    # One gradient has nothing behind it that could wait.
+    assert fused.count("fused_group_map") == 3 and fused.count("group_map_last") == 1
+    assert fused.count("group_sums_last") == eager.count("group_sums_last")

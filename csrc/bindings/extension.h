@@ -8,6 +8,7 @@
 //
 #include "frontend/custom_function.h"
 #include "frontend/library.h"
+#include "frontend/torch/dispatch.h"
 #include "frontend/torch/functions.h"
 #include "frontend/torch/macros.h"
 

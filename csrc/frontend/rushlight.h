@@ -18,7 +18,16 @@
 #include "frontend/random.h"
 #include "frontend/serialize.h"
 #include "frontend/tensor.h"
+#include "frontend/torch/macros.h"
 #include "frontend/version_macros.h"
 #include "jit/program.h"
 #include "ops/framework/operators.h"
 #include "ops/ops.h"
+
+namespace rush {
+// The values as one text, as a stream would write them.
+template <class... Values>
+std::string str(const Values&... values) {
+  return concat(values...);
+}
+}  // namespace rush

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rushlight.doctor._watch import Notes
+from rushlight.doctor._watch import Notes, Step
 from rushlight.profiler._verdict import Finding
 
 __all__ = ["findings_of"]
@@ -81,50 +81,67 @@ def _not_a_number(notes: Notes) -> Iterator[Finding]:
             line,
         )
         return
-    for number, step in enumerate(notes.steps):
-        if step.bad_gradients:
+    for _, steps, line in _optimizers(notes):
+        for number, step in enumerate(steps):
+            if step.bad_gradients:
+                yield Finding(
+                    "Gradients are NaN or infinite",
+                    f"in step {number}: {_some(step.bad_gradients)}",
+                    "autograd.set_detect_anomaly(True) names the op; sqrt, norm and log have no "
+                    "finite gradient at zero",
+                    line,
+                )
+                return
+
+
+def _optimizers(notes: Notes) -> Iterator[tuple[Any, list[Step], str | None]]:
+    """(optimiser, its steps, the line of its step)"""
+    for key, optimizer in notes.optimizers.items():
+        yield optimizer, notes.steps_of.get(key, []), notes.lines_of.get(key)
+
+
+def _exploding(notes: Notes) -> Iterator[Finding]:
+    for _, steps, line in _optimizers(notes):
+        norms = [s.gradient_norm for s in steps if not s.bad_gradients]
+        if len(norms) < 2 or notes.first_bad is not None:
+            continue
+        smallest, largest = min(norms), max(norms)
+        if largest > 1e4 or (largest > 1e3 and largest > 50 * max(smallest, 1e-9)):
             yield Finding(
-                "Gradients are NaN or infinite",
-                f"in step {number}: {_some(step.bad_gradients)}",
-                "autograd.set_detect_anomaly(True) names the op; sqrt, norm and log have no finite "
-                "gradient at zero",
-                notes.step_line,
+                "Gradients explode",
+                f"their norm is between {smallest:.3g} and {largest:.3g} in the first steps",
+                "nn.utils.clip_grad_norm_ before the step, a smaller learning rate, or inputs and "
+                "targets of a smaller scale",
+                line,
             )
             return
 
 
-def _exploding(notes: Notes) -> Iterator[Finding]:
-    norms = [s.gradient_norm for s in notes.steps if not s.bad_gradients]
-    if len(norms) < 2 or notes.first_bad is not None:
-        return
-    smallest, largest = min(norms), max(norms)
-    if largest > 1e4 or (largest > 1e3 and largest > 50 * max(smallest, 1e-9)):
-        yield Finding(
-            "Gradients explode",
-            f"their norm is between {smallest:.3g} and {largest:.3g} in the first steps",
-            "nn.utils.clip_grad_norm_ before the step, a smaller learning rate, or inputs and "
-            "targets of a smaller scale",
-            notes.step_line,
-        )
-
-
 def _learning_rate(notes: Notes) -> Iterator[Finding]:
-    steps = [sorted(s.updates.values()) for s in notes.steps if s.updates]
-    if len(steps) < 2 or any(s.bad_gradients for s in notes.steps):
+    for optimizer, steps, line in _optimizers(notes):
+        found = list(_rate_of(optimizer, steps, line))
+        yield from found
+        if found:
+            return
+
+
+def _rate_of(optimizer: Any, seen: list[Step], line: str | None) -> Iterator[Finding]:
+    steps = [sorted(s.updates.values()) for s in seen if s.updates]
+    if len(steps) < 2 or any(s.bad_gradients for s in seen):
         return
     usual = max(changes[len(changes) // 2] for changes in steps)
-    rates = {g["lr"] for o in notes.optimizers.values() for g in o.param_groups if "lr" in g}
+    rates = {g["lr"] for g in optimizer.param_groups if "lr" in g}
     evidence = f"a step changes weights by up to {usual:.1e} of their size; lr is " + ", ".join(
         f"{float(r):g}" for r in sorted(map(float, rates))
     )
     if usual > _HIGH_UPDATE:
         yield Finding("The learning rate is far too high", evidence,
                       "divide lr by ten until a step changes weights by about a thousandth",
-                      notes.step_line)  # fmt: skip
-    elif usual < _LOW_UPDATE and any(s.gradient_norm > 0 for s in notes.steps):
+                      line)  # fmt: skip
+    elif usual < _LOW_UPDATE and any(s.gradient_norm > 0 for s in seen):
         yield Finding("The learning rate is far too low", evidence,
                       "multiply lr by ten until a step changes weights by about a thousandth",
-                      notes.step_line)  # fmt: skip
+                      line)  # fmt: skip
 
 
 def _gradients_kept(notes: Notes) -> Iterator[Finding]:
@@ -225,6 +242,14 @@ def _inputs(notes: Notes) -> Iterator[Finding]:
 
 
 def _symmetric(notes: Notes) -> Iterator[Finding]:
+    if notes.constant:
+        yield Finding(
+            f"All elements of {notes.constant[0]} are equal",
+            f"before the first step, as those of {len(notes.constant) - 1} other weights",
+            "units that start alike stay alike: use nn.init, or the layer's own start",
+            None,
+        )
+        return
     for model in notes.models.values():
         for name, p in model.named_parameters():
             if p.dim() >= 2 and min(p.shape[:2]) > 1 and p.numel() <= 1 << 24 and _is_matrix(name):

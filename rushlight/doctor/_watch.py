@@ -49,7 +49,11 @@ class LossCall:
 class Notes:
     """What was seen, by the names that rules ask for."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)  # of the optimiser that steps first
+    # Of every optimiser, by its id; a program may have several, as GANs do.
+    steps_of: dict[int, list[Step]] = field(default_factory=dict)
+    lines_of: dict[int, str | None] = field(default_factory=dict)
+    constant: list[str] = field(default_factory=list)  # matrices of one number before all steps
     optimizers: dict[int, Any] = field(default_factory=dict)
     models: dict[int, Any] = field(default_factory=dict)  # outermost modules that were called
     names: dict[int, str] = field(default_factory=dict)  # of parameters
@@ -80,6 +84,7 @@ _READS = ("item", "tolist", "__bool__", "__float__", "__int__", "__index__", "nu
 _TRAINS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "BatchNorm1d",
            "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")  # fmt: skip
 _MOST_UNITS = 1 << 20
+_MOST_STEPS = 20  # of an optimiser beside the first that are looked at
 
 
 def _is_bad(tensor: Tensor) -> bool:
@@ -291,14 +296,37 @@ class Observer:
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._first_optimizer is None:
             self._first_optimizer = id(optimizer)
-        self.notes.optimizers[id(optimizer)] = optimizer
+            self.notes.steps_of[id(optimizer)] = self.notes.steps
+        if id(optimizer) not in self.notes.optimizers:
+            self.notes.optimizers[id(optimizer)] = optimizer
+            self.notes.lines_of[id(optimizer)] = user_line()
+            self._note_constant(optimizer)
+        steps = self.notes.steps_of.setdefault(id(optimizer), [])
         if id(optimizer) != self._first_optimizer:
+            if len(steps) < _MOST_STEPS:
+                steps.append(self._step_of(optimizer))
             return
         self.notes.step_line = self.notes.step_line or user_line()
         if not self._cleared and self._backward_line:
             line = self._backward_line
             self.notes.stale[line] = self.notes.stale.get(line, 0) + 1
         self.notes.anomaly = self.notes.anomaly or rushlight.is_anomaly_enabled()
+        steps.append(self._step_of(optimizer))
+
+    def _note_constant(self, optimizer: Any) -> None:
+        matrices = [
+            (parameter, name)
+            for parameter, name in self._parameters(optimizer)
+            if parameter.dim() >= 2
+            and min(parameter.shape[:2]) > 1
+            and parameter.numel() <= 1 << 24
+        ]
+        found = [n for p, n in matrices if bool((p.detach() == p.detach().flatten()[0]).all())]
+        if 2 * len(found) >= len(matrices):  # single ones are begun with zeros on purpose
+            self.notes.constant += found
+
+    def _step_of(self, optimizer: Any) -> Step:
+        """What the gradients are before a step; weights are kept, to see what it changes."""
         step = Step(zero=True)
         total = 0.0
         for parameter, name in self._parameters(optimizer):
@@ -317,18 +345,19 @@ class Observer:
             if parameter.dim() >= 2 and parameter.numel() <= _MOST_UNITS * 64:
                 self._before[id(parameter)] = parameter.detach().clone()
         step.gradient_norm = total**0.5
-        self.notes.steps.append(step)
+        return step
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._before:
+            self._guard(self._note_updates)(optimizer)
+            self._before.clear()
         if id(optimizer) != self._first_optimizer:
             return
-        self._guard(self._note_updates)(optimizer)
-        self._before.clear()
         self._cleared, self._backward_line = False, ""
         self._on_step()
 
     def _note_updates(self, optimizer: Any) -> None:
-        step = self.notes.steps[-1]
+        step = self.notes.steps_of[id(optimizer)][-1]
         for parameter, name in self._parameters(optimizer):
             old = self._before.get(id(parameter))
             if old is not None:

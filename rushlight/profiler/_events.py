@@ -205,10 +205,10 @@ def _link(events: list[FunctionEvent]) -> None:
 def _outside_events(history: MemoryHistory, thread: int) -> list[FunctionEvent]:
     """What came and went outside all events, as PyTorch shows it: events named [memory]."""
     found = []
-    for time, device, change, block in history.changes:
+    for at, device, change, block in history.changes:
         if device == "meta" or (block.event if change > 0 else block.freed_in) is not None:
             continue
-        event = FunctionEvent(0, "[memory]", thread, time, time)
+        event = FunctionEvent(0, "[memory]", thread, at, at)
         if device == "cpu":
             event.cpu_memory_usage = change
         else:

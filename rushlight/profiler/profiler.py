@@ -244,7 +244,9 @@ class _KinetoProfile:
 
             self._pauses = Pauses()
         for activity in chosen:
-            self._pauses.toggle("cuda" if activity is ProfilerActivity.CUDA else "cpu", bool(enable))
+            self._pauses.toggle(
+                "cuda" if activity is ProfilerActivity.CUDA else "cpu", bool(enable)
+            )
 
     def add_metadata(self, key: str, value: str) -> None:
         """A text that is written into traces from now on."""

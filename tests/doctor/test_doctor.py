@@ -253,6 +253,35 @@ def test_from_inside():
     assert seen.steps == 0 and "No step" in str(seen)
 
 
+@pytest.mark.parametrize(
+    ("fault", "finding"),
+    [("explode", "explode"), ("low", "far too low"), ("nan", "NaN"), ("equal", "are equal")],
+)
+def test_every_optimizer_is_looked_at(fault, finding):
+    """Of two that take turns, as in a GAN, the second has the fault."""
+    rl.manual_seed(0)
+    sides = [nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(2)]
+    if fault == "equal":
+        for parameter in sides[1].parameters():
+            parameter.data.fill_(0.01)
+    rates = (1e-3, 1e-13 if fault == "low" else 1e-3)
+    optimizers = [
+        rl.optim.Adam(side.parameters(), lr=rate) for side, rate in zip(sides, rates, strict=True)
+    ]
+    with rl.doctor.watch() as seen:
+        for _ in range(6):
+            for k, (side, optimizer) in enumerate(zip(sides, optimizers, strict=True)):
+                loss = side(rl.randn(16, 4)).pow(2).mean()
+                if k and fault == "explode":
+                    loss = loss * 1e15
+                if k and fault == "nan":
+                    loss = loss + (loss * 0).sqrt()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    assert finding in str(seen)
+
+
 def test_an_error_leaves_the_watch():
     with pytest.raises(KeyError):
         with doctor.watch() as seen:

@@ -199,6 +199,7 @@ class DataLoader {
 };
 
 template <class D, class S>
+  requires std::derived_from<S, samplers::Sampler>
 std::unique_ptr<DataLoader<D, S>> make_data_loader(D dataset, S sampler,
                                                    const DataLoaderOptions& options = {}) {
   return std::make_unique<DataLoader<D, S>>(std::move(dataset), std::move(sampler), options);

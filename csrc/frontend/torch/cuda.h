@@ -7,6 +7,7 @@
 
 #include "frontend/cuda.h"
 #include "frontend/torch/macros.h"
+#include "frontend/torch/types.h"
 
 namespace rush::torch_api::cuda {
 

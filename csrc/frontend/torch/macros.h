@@ -1,9 +1,13 @@
-// macros.h: PyTorch's macros for checks; those for code per dtype are in dispatch.h.
+// macros.h: PyTorch's macros for checks and modules; those for code per dtype are in dispatch.h.
 #pragma once
 
+#include "core/error.h"
 #include "core/warn.h"
-#include "frontend/torch/dispatch.h"
-#include "frontend/torch/tensor.h"
+#include "frontend/nn/module.h"
+
+// Programs that say `namespace torch = rush;` have these names, too.
+#define TORCH_MODULE(Name) RUSH_MODULE(Name)
+#define TORCH_MODULE_IMPL(Name, ImplType) RUSH_MODULE_IMPL(Name, ImplType)
 
 namespace rush::torch_api::detail {
 template <class... Parts>

@@ -340,6 +340,42 @@ void load_damaged(const std::string& folder) {
   }
 }
 
+// As programs for PyTorch are written, with another namespace.
+namespace torch = rush;
+
+struct PairImpl : torch::nn::Module {
+  PairImpl(int64_t in, int64_t out) : first(in, out), second(out, 1) {
+    register_module("first", first);
+    register_module("second", second);
+  }
+  torch::Tensor forward(torch::Tensor x) { return second(torch::relu(first(x))); }
+  torch::nn::Linear first, second;
+};
+TORCH_MODULE(Pair);
+
+void check_names_of_pytorch() {
+  using Sequential = torch::data::samplers::SequentialSampler;
+  const int64_t batch = 3;  // a variable: no sampler
+  Pair pair(4, 8);
+  const auto dataset = torch::data::datasets::TensorDataset(torch::ones({7, 4}))
+                           .map(torch::data::transforms::Stack<torch::data::TensorExample>());
+  int64_t seen = 0;
+  for (auto& b : *torch::data::make_data_loader<Sequential>(dataset, batch))
+    seen += pair->forward(b.data).size(0);
+  for (auto& b : *torch::data::make_data_loader(dataset, batch)) seen += b.data.size(0);
+  EXPECT(seen == 14);
+  EXPECT(torch::str("step ", 3, ".pt") == "step 3.pt");
+  torch::Device device(torch::kCPU);
+  AT_ASSERT(!pair->parameters().empty() && torch::ones({2}).to(device).sum().item<float>() == 2);
+  bool raised = false;
+  try {
+    TORCH_CHECK(batch > 3, "too few: ", batch);
+  } catch (const rush::Error& error) {
+    raised = std::string(error.what()) == "too few: 3";
+  }
+  EXPECT(raised);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -355,6 +391,7 @@ int main(int argc, char** argv) {
     check_loaders();
     check_threads();
     check_files(folder);
+    check_names_of_pytorch();
   } catch (const std::exception& error) {
     std::printf("tensors: %s\n", error.what());
     return 1;

@@ -61,10 +61,10 @@ class Job:
 
     command: list[str]
     nodes: int  # at most
-    node_rank: int | None  # None: as the launchers come
     processes: int
     host: str
     port: int
+    node_rank: int | None  # None: as the launchers come
     max_restarts: int
     run_id: str
     role: str

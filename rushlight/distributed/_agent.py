@@ -61,17 +61,17 @@ class Job:
 
     command: list[str]
     nodes: int  # at most
-    node_rank: int | None  # None: as the launchers come
     processes: int
     host: str
     port: int
+    node_rank: int | None  # None: as the launchers come
     max_restarts: int
     run_id: str
     role: str
-    logs: Logs = field(default_factory=Logs)
     monitor_interval: float = 0.1  # seconds between two looks at what other machines say
     join_timeout: float = 600.0
     least_nodes: int | None = None  # None: all of them
+    logs: Logs = field(default_factory=Logs)
     last_call: float = 30.0  # how long more machines are waited for when enough are there
     max_lost_ranks: int = 0  # that may fail here while the others go on
     lost: float = 15.0  # elastic: after so long without a sign of life a launcher is gone

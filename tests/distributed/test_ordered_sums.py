@@ -77,8 +77,8 @@ def test_the_order_of_additions():
     tree = Tree()
     values = [1e16, 1.0, -1e16, 1.0]
     for value in values:
-        tree.add(rl.tensor([value], dtype=rl.float64))
-    assert tree.take().item() == (values[0] + values[1]) + (values[2] + values[3]) != sum(values)
+        tree.add([rl.tensor([value], dtype=rl.float64)])
+    assert tree.take()[0].item() == (values[0] + values[1]) + (values[2] + values[3]) != sum(values)
 
 
 def test_what_does_not_go_together():

@@ -81,7 +81,7 @@ if __name__ == "__main__":
 """
 
 
-CHANGING = """
+CHANGING = r"""
 import os, sys, tempfile, threading, time
 import ray
 from ray import train

@@ -19,42 +19,47 @@ HALF = (rushlight.float16, rushlight.bfloat16)
 
 
 class Tree:
-    """Adds leaves as they come: neighbours first, then pairs of neighbours, and so on."""
+    """Adds leaves, which are lists of tensors, as they come: neighbours first, then pairs of
+    neighbours, and so on."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, Any]] = []  # (how many leaves, their sum), larger ones first
 
-    def add(self, leaf: Any) -> None:
+    def add(self, leaf: list[Any]) -> None:
         """The next leaf. It may be changed."""
         count = 1
         while self._waiting and self._waiting[-1][0] == count:
             _, older = self._waiting.pop()
-            leaf = older.add_(leaf)
+            rushlight._foreach_add_(older, leaf)
+            leaf = older
             count *= 2
         self._waiting.append((count, leaf))
 
-    def take(self) -> Any:
-        """The sum; the tree is empty then."""
+    def take(self) -> list[Any]:
+        """The sums; the tree is empty then."""
         ((_, total),) = self._waiting
         self._waiting = []
         return total
 
 
-def sum_over_ranks(flat: Any, group: Any) -> Any:
-    """The upper part of the tree: the sum of all ranks' tensors, neighbours first."""
+def sum_over_ranks(parts: list[Any], group: Any) -> list[Any]:
+    """The upper part of the tree: the sums of all ranks' tensors, neighbours first."""
     size = group.size()
     if size == 1:
-        return flat
-    chunk = -(-flat.numel() // size)
-    sent = rushlight.zeros(size * chunk, dtype=flat.dtype, device=flat.device)
-    sent[: flat.numel()] = flat
+        return parts
+    lengths = [part.numel() for part in parts]
+    total = sum(lengths)
+    chunk = -(-total // size)
+    filling = parts[0].new_zeros(size * chunk - total)
+    sent = rushlight.cat([*[part.reshape(-1) for part in parts], filling])
     rows = rushlight.empty_like(sent)
     distributed.all_to_all_single(rows, sent, group=group)
     rows = rows.view(size, chunk)
     while rows.shape[0] > 1:
         rows = rows[0::2] + rows[1::2]
     distributed.all_gather_into_tensor(sent, rows.view(chunk), group)
-    return sent[: flat.numel()]
+    pieces = sent[:total].split(lengths)
+    return [piece.view(part.shape) for piece, part in zip(pieces, parts, strict=True)]
 
 
 class OrderedReducer:
@@ -79,21 +84,34 @@ class OrderedReducer:
         self.before: dict[int, Any] = {}  # what .grad was when the step began
         self.trees: dict[Any, Tree] = {}
         for i, parameter in enumerate(self.parameters):
-            parameter.register_hook(self._hook_for(i))
+            parameter.register_hook(self._set_aside(i))
+            parameter.register_post_accumulate_grad_hook(self._hook_for(i))
 
     def prepare(self) -> None:
         """A forward pass of a shard was made."""
         self.expects = True
+        self.gradients = {}
+
+    def _set_aside(self, i):
+        """What stands in .grad before a step is added at its end."""
+
+        def hook(gradient: Any) -> None:
+            parameter = self.parameters[i]
+            if self.expects and i not in self.gradients and parameter.grad is not None:
+                self.before[i], parameter.grad = parameter.grad, None
+
+        return hook
 
     def _hook_for(self, i):
-        def hook(gradient: Any) -> None:
+        def hook(parameter: Any) -> None:
             if not self.expects:
                 return
             if not self.gradients:
                 _C._queue_callback(self._finish)
-            if self.taken == 0 and self.parameters[i].grad is not None:
-                self.before[i] = self.parameters[i].grad.clone()
-            self.gradients[i] = gradient.detach()
+            # In a part that is computed again, a parameter may come twice.
+            gradient, parameter.grad = parameter.grad.detach(), None
+            known = self.gradients.get(i)
+            self.gradients[i] = gradient if known is None else known + gradient
 
         return hook
 
@@ -108,17 +126,17 @@ class OrderedReducer:
             )
         with rushlight.no_grad():
             for dtype, members in self._by_dtype().items():
-                parts = [
-                    self.gradients.get(i, rushlight.zeros_like(self.parameters[i])).reshape(-1)
-                    for i in members
-                ]
                 wide = rushlight.float32 if dtype in HALF else dtype
-                leaf = rushlight.cat(parts).to(wide)
+                leaf = [self._gradient(i).to(wide).contiguous() for i in members]
                 self.trees.setdefault(dtype, Tree()).add(leaf)
             self.gradients = {}
             self.taken += 1
             if self.taken == self.here:
                 self._hand_out()
+
+    def _gradient(self, i):
+        found = self.gradients.get(i)
+        return rushlight.zeros_like(self.parameters[i]) if found is None else found
 
     def _by_dtype(self):
         found: dict[Any, list[int]] = {}
@@ -128,11 +146,10 @@ class OrderedReducer:
 
     def _hand_out(self):
         for dtype, members in self._by_dtype().items():
-            total = sum_over_ranks(self.trees[dtype].take(), self.group).div_(self.shards)
-            sizes = [self.parameters[i].numel() for i in members]
-            for i, part in zip(members, total.split(sizes), strict=True):
-                parameter = self.parameters[i]
-                mean = part.view(parameter.shape).to(dtype)
-                parameter.grad = self.before[i] + mean if i in self.before else mean.clone()
+            sums = sum_over_ranks(self.trees[dtype].take(), self.group)
+            rushlight._foreach_div_(sums, self.shards)
+            for i, mean in zip(members, sums, strict=True):
+                mean = mean.to(dtype)
+                self.parameters[i].grad = self.before[i] + mean if i in self.before else mean
         self.before = {}
         self.taken = 0

@@ -144,6 +144,15 @@ def test_nothing_is_computed_in_float8(text):
         eval(text, {"rl": rl, "x": x})
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Adagrad"])
+def test_optimisers_refuse_float8(name):
+    p = rl.nn.Parameter(rl.ones(3).to(rl.float8_e4m3fn))
+    p.grad = rl.ones(3).to(rl.float8_e4m3fn)
+    with pytest.raises((TypeError, NotImplementedError), match="float8_e4m3fn"):
+        getattr(rl.optim, name)([p], lr=0.1).step()
+    assert p.tolist() == [1, 1, 1]
+
+
 def test_promotion_is_refused_but_numbers_are_weak():
     x, y = rl.ones(2, dtype=rl.float8_e4m3fn), rl.ones(2, dtype=rl.float8_e5m2)
     for a, b in ((x, y), (x, rl.ones(2)), (rl.ones(2, dtype=rl.int32), x)):

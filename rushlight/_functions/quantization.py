@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C, Tensor
+from rushlight._quantized import named
 from rushlight._quantized.schemes import SCHEMES, bounds, storage_dtype
 
 __all__ = [
@@ -142,13 +143,12 @@ def dequantize(input: Tensor | Sequence[Tensor]) -> Any:
 
 
 def _asked(name: str) -> Any:
+    @named(name, f"input.{name}() of a quantized tensor.")
     def ask(input: Tensor) -> Any:
         if not input.is_quantized:
             raise NotImplementedError(f"{name}: the tensor is not quantized")
         return getattr(input, name)()
 
-    ask.__name__ = ask.__qualname__ = name
-    ask.__doc__ = f"input.{name}() of a quantized tensor."
     return ask
 
 

@@ -148,6 +148,13 @@ class UniformQuantizationObserverBase(ObserverBase):
         return scale.reshape(-1), zero.reshape(-1)
 
 
+def take_sizes(module: Module, state_dict: Any, prefix: str, names: tuple[str, ...]) -> None:
+    """Buffers whose sizes the first call decides get those of a state dict."""
+    for name in names:
+        if prefix + name in state_dict:
+            setattr(module, name, rushlight.empty_like(state_dict[prefix + name]))
+
+
 class MinMaxObserver(UniformQuantizationObserverBase):
     """The smallest and the largest number that passed."""
 
@@ -229,9 +236,7 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
         self.min_val = self.max_val = rushlight.empty(0)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        for name in ("min_val", "max_val"):  # whose size the first call decides
-            if prefix + name in state_dict:
-                setattr(self, name, rushlight.empty_like(state_dict[prefix + name]))
+        take_sizes(self, state_dict, prefix, ("min_val", "max_val"))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:

@@ -94,7 +94,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.ch_axis = getattr(self.activation_post_process, "ch_axis", -1)
         self.is_per_channel = self.qscheme.name.startswith("per_channel")
 
-    def calculate_qparams(self) -> Any:
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """The observer's."""
         return self.activation_post_process.calculate_qparams()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import rushlight
 from rushlight import Tensor
@@ -69,7 +69,7 @@ class ObserverBase(Module):
     def forward(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def calculate_qparams(self, **kwargs: Any) -> Any:
+    def calculate_qparams(self, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Scale and zero point for what was seen."""
         raise NotImplementedError
 
@@ -395,7 +395,7 @@ class PlaceholderObserver(ObserverBase):
         """Returns its input."""
         return x
 
-    def calculate_qparams(self) -> Any:
+    def calculate_qparams(self) -> NoReturn:
         """There are none."""
         raise RuntimeError("calculate_qparams: a PlaceholderObserver has seen nothing")
 
@@ -414,7 +414,7 @@ class NoopObserver(ObserverBase):
         """Returns its input."""
         return x
 
-    def calculate_qparams(self) -> Any:
+    def calculate_qparams(self) -> NoReturn:
         """There are none."""
         raise RuntimeError("calculate_qparams: a NoopObserver has seen nothing")
 
@@ -431,7 +431,7 @@ class RecordingObserver(ObserverBase):
         self.tensor_val.append(x.clone())
         return x
 
-    def calculate_qparams(self) -> Any:
+    def calculate_qparams(self) -> NoReturn:
         """There are none."""
         raise RuntimeError("calculate_qparams: a RecordingObserver keeps values and no range")
 

@@ -16,21 +16,21 @@ class _Pretends:
     _FLOAT_MODULE: type[nn.Module]
 
     @classmethod
-    def from_float(cls, mod: Any) -> Any:
+    def from_float(cls, mod: Any) -> nn.Module:
         """The module with the parameters of a float one that has a qconfig."""
         qconfig = getattr(mod, "qconfig", None)
         if qconfig is None:
             raise AssertionError(
                 f"{cls.__name__}.from_float: the module has no qconfig; use prepare_qat"
             )
-        made = cls.__new__(cls)
-        nn.Module.__init__(made)  # type: ignore[arg-type]
+        made: Any = cls.__new__(cls)
+        nn.Module.__init__(made)
         made.__dict__.update({k: v for k, v in mod.__dict__.items() if k != "_modules"})
         made.qconfig = qconfig
         made.weight_fake_quant = qconfig.weight()
         return made
 
-    def to_float(self) -> Any:
+    def to_float(self) -> nn.Module:
         """The plain module again."""
         made = self._FLOAT_MODULE.__new__(self._FLOAT_MODULE)
         nn.Module.__init__(made)

@@ -138,7 +138,7 @@ class _Conv(QuantizedLayer):
         return self._result(numbers)
 
     @classmethod
-    def from_float(cls, mod: Any) -> Any:
+    def from_float(cls, mod: Any) -> _Conv:
         """In place of a convolution that was observed (and the ReLU behind it)."""
         inner = mod[0] if isinstance(mod, cls._joined) else mod
         inner.qconfig = mod.qconfig
@@ -263,7 +263,7 @@ class QFunctional(Module):
         """The tensors joined along dim."""
         return self._steps(_C.cat([t.dequantize() for t in x], dim))
 
-    def get_extra_state(self) -> Any:
+    def get_extra_state(self) -> tuple[float, int]:
         """The steps."""
         return self.scale, self.zero_point
 

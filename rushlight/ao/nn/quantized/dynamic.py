@@ -103,8 +103,8 @@ class LSTM(_Dynamic):
         super().__init__()
         if like.proj_size:
             raise NotImplementedError("LSTM: projections (proj_size) are not quantized")
-        for name in ("input_size", "hidden_size", "num_layers", "batch_first", "dropout",
-                     "bidirectional"):  # fmt: skip
+        kept = "input_size hidden_size num_layers batch_first dropout bidirectional"
+        for name in kept.split():
             setattr(self, name, getattr(like, name))
         self._between = Dropout(like.dropout)  # of the layers
 

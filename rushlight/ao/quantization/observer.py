@@ -69,7 +69,7 @@ class ObserverBase(Module):
     def forward(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def calculate_qparams(self, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """Scale and zero point for what was seen."""
         raise NotImplementedError
 
@@ -86,6 +86,9 @@ class ObserverBase(Module):
 
 class UniformQuantizationObserverBase(ObserverBase):
     """Observers whose steps are all of one size."""
+
+    min_val: Tensor
+    max_val: Tensor
 
     def __init__(
         self,

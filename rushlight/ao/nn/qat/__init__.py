@@ -23,7 +23,7 @@ class _Pretends:
             raise AssertionError(
                 f"{cls.__name__}.from_float: the module has no qconfig; use prepare_qat"
             )
-        made: Any = cls.__new__(cls)
+        made: Any = object.__new__(cls)
         nn.Module.__init__(made)
         made.__dict__.update({k: v for k, v in mod.__dict__.items() if k != "_modules"})
         made.qconfig = qconfig
@@ -32,7 +32,7 @@ class _Pretends:
 
     def to_float(self) -> nn.Module:
         """The plain module again."""
-        made = self._FLOAT_MODULE.__new__(self._FLOAT_MODULE)
+        made: Any = object.__new__(self._FLOAT_MODULE)
         nn.Module.__init__(made)
         skip = ("_modules", "qconfig")
         made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in skip})
@@ -49,6 +49,11 @@ class Linear(_Pretends, nn.Linear):
 
 
 class _Conv(_Pretends):
+    _conv_forward: Any
+    weight: Any
+    bias: Any
+    weight_fake_quant: Any
+
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)
 

@@ -62,7 +62,7 @@ Names that exist and do less than in PyTorch:
   raises where there is no such device.
 - `backends.*`: switches are kept and change nothing on the CPU.
 - `profiler.profile`: records the CPU; kernels of GPUs are not recorded yet.
-- `fx`, `onnx`, `export`, `ao.quantization`, `sparse`, `nested`: names can be imported (and
+- `fx`, `onnx`, `export`, `sparse`, `nested`: names can be imported (and
   classes subclassed), and raise NotImplementedError when used.
 - dtypes `float8_e8m0fnu`, `complex32`, `qint8`, ...: names without tensors.
 

@@ -41,12 +41,16 @@ FloatFormat float_format(DType t) {
   }
 }
 
-double eps_of(DType t) { return std::ldexp(1.0, 1 - float_format(t).digits); }
+// The next number after 1 less 1.
+double gap_of(DType t) { return std::ldexp(1.0, 1 - float_format(t).digits); }
+double eps_of(DType t) {
+  return t == DType::Float8E5M2FNUZ ? 0.125 : gap_of(t);  // half the gap, as PyTorch says
+}
 double tiny_of(DType t) { return std::ldexp(1.0, float_format(t).min_exponent); }
 double max_of(DType t) {
   // In e4m3fn the last number of the last exponent is NaN.
   if (t == DType::Float8E4M3FN) return float8_e4m3fn::max;
-  return std::ldexp(2.0 - eps_of(t), float_format(t).max_exponent);
+  return std::ldexp(2.0 - gap_of(t), float_format(t).max_exponent);
 }
 double resolution_of(DType t) { return 1.0 / std::pow(10.0, float_format(t).decimals); }
 

@@ -87,6 +87,8 @@ Tensor joined(const std::vector<Tensor>& tensors) {
 // In a type that the engine adds: complex numbers as pairs, bool as bytes, and half types as
 // float32 where it must be. The memory stays the same where it can.
 Tensor addable(const Operation& op, const Tensor& t) {
+  check_dtype(!is_float8(t.dtype()), "reduce", "tensors of ", t.dtype(),
+              " are sent but not added up: use .to(dtype) first");
   if (is_complex(t.dtype())) return view_as_real(t);
   if (is_reduced_float(t.dtype()) && !abilities(op).halves) return to(t, DType::Float32);
   if (t.dtype() == DType::Bool) return view(t, DType::UInt8);

@@ -53,11 +53,10 @@ def _convert_weight_to_int4pack(self: Tensor, innerKTiles: int) -> Tensor:
     # A byte holds numbers 2t and 2t + 1 of a half tile.
     sizes = (n // 8, 8, k // (16 * inner), inner // 2, 2, 2, _LANES)
     bytes_ = self.reshape(sizes).permute(0, 2, 1, 6, 3, 4, 5)
-    words = None
+    words = _C.zeros_like(bytes_[..., 0, 0], dtype=_C.int32)
     for h, b, c, shift in _tile_positions():
         byte = bytes_[..., h, b].to(_C.int32)
-        number = (byte & 15 if c else byte >> 4) << shift
-        words = number if words is None else words | number
+        words = words | (byte & 15 if c else byte >> 4) << shift
     return words.reshape(n // 8, k // (16 * inner), 32, inner // 2).contiguous()
 
 

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C, Tensor
-from rushlight._quantized.schemes import SCHEMES, bounds, storage_dtype
+from rushlight._quantized import named
+from rushlight._quantized.schemes import (
+    SCHEMES,
+    QuantizationScheme,
+    bounds,
+    storage_dtype,
+)
 
 __all__ = [
     "_choose_qparams_per_tensor",
@@ -46,7 +52,7 @@ def quantize_per_tensor(
     scale: float | Tensor,
     zero_point: int | Tensor,
     dtype: Any,
-) -> Any:
+) -> Tensor | tuple[Any, ...]:
     """input as integers of dtype (quint8, qint8, qint32): round(input / scale) + zero_point."""
     from rushlight._quantized.tensor import Quantizer, quantized
 
@@ -134,7 +140,7 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -
     return quantize_per_tensor(input, scale, zero_point, dtype)
 
 
-def dequantize(input: Tensor | Sequence[Tensor]) -> Any:
+def dequantize(input: Tensor | Sequence[Tensor]) -> Tensor | tuple[Any, ...]:
     """The numbers that a quantized tensor stands for, in float32; of any other, its float32."""
     if not isinstance(input, Tensor):
         return tuple(dequantize(x) for x in input)
@@ -142,13 +148,12 @@ def dequantize(input: Tensor | Sequence[Tensor]) -> Any:
 
 
 def _asked(name: str) -> Any:
-    def ask(input: Tensor) -> Any:
+    @named(name, f"input.{name}() of a quantized tensor.")
+    def ask(input: Tensor) -> Tensor | float | int | QuantizationScheme:
         if not input.is_quantized:
             raise NotImplementedError(f"{name}: the tensor is not quantized")
         return getattr(input, name)()
 
-    ask.__name__ = ask.__qualname__ = name
-    ask.__doc__ = f"input.{name}() of a quantized tensor."
     return ask
 
 

@@ -153,13 +153,13 @@ class QuantizedTensor(_C.Tensor):
             raise RuntimeError("to: a quantized tensor has no other dtype; use dequantize()")
         return QuantizedTensor.of(moved, self._quantizer)
 
-    def copy_(self, src: _C.Tensor, non_blocking: bool = False) -> QuantizedTensor:
+    def copy_(self, src: Any, non_blocking: bool = False) -> QuantizedTensor:
         """Numbers, or another quantized tensor, brought to this tensor's steps."""
-        numbers = src.dequantize() if isinstance(src, QuantizedTensor) else src
+        numbers = src.dequantize() if isinstance(src, QuantizedTensor) else _C.as_tensor(src)
         plain(self).copy_(self._quantizer.integers(numbers.to(_C.float32)))
         return self
 
-    def fill_(self, value: float) -> QuantizedTensor:
+    def fill_(self, value: Any) -> QuantizedTensor:
         """One number everywhere."""
         return self.copy_(_C.full((), float(value)))
 

@@ -4,7 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rushlight.nn import Linear, Module
+from rushlight import Tensor
+from rushlight.nn import Linear, Module, Parameter
+
+
+class StoredLinear(Module):
+    """A Linear for inference, whose weight is kept in another form."""
+
+    def __init__(self, sizes: tuple[int, ...], bias: Tensor | None, **buffers: Tensor) -> None:
+        super().__init__()
+        self.out_features, self.in_features = sizes
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
+        self.register_parameter("bias", bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+def copied_bias(linear: Linear) -> Parameter | None:
+    """The bias of a Linear as a parameter that is not trained."""
+    if linear.bias is None:
+        return None
+    return Parameter(linear.bias.detach().clone(), requires_grad=False)
 
 
 def exchange_linears(

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import _C, Tensor
-from rushlight.ao._exchange import exchange_linears
+from rushlight.ao._exchange import StoredLinear, copied_bias, exchange_linears
 from rushlight.autograd import Function
-from rushlight.nn import Linear, Module, Parameter
+from rushlight.nn import Linear, Module
 
 __all__ = [
     "Float8Linear",
@@ -101,24 +101,17 @@ class Float8Linear(Linear):
         return f"{super().extra_repr()}, recipe={self.recipe}"
 
 
-class Float8WeightLinear(Module):
+class Float8WeightLinear(StoredLinear):
     """A Linear for inference whose weight is stored in float8; inputs are scaled at each call."""
 
     def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None = None) -> None:
-        super().__init__()
-        self.out_features, self.in_features = weight.shape
-        self.register_buffer("weight", weight)
-        self.register_buffer("scale", scale)
-        self.register_parameter("bias", bias)
+        super().__init__(weight.shape, bias, weight=weight, scale=scale)
 
     @classmethod
     def from_float(cls, linear: Linear, recipe: str = "rowwise") -> Float8WeightLinear:
         """The layer with the weights of a Linear, rounded to float8."""
         weight, scale = to_float8(linear.weight, None, 1 if _known(recipe) == "rowwise" else None)
-        bias = linear.bias
-        if bias is not None:
-            bias = Parameter(bias.detach().clone(), requires_grad=False)
-        return cls(weight, scale, bias)
+        return cls(weight, scale, copied_bias(linear))
 
     def forward(self, input: Tensor) -> Tensor:
         by_rows = self.scale.dim() == 2
@@ -131,10 +124,7 @@ class Float8WeightLinear(Module):
 
     def extra_repr(self) -> str:
         recipe = "rowwise" if self.scale.dim() == 2 else "tensorwise"
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}, recipe={recipe}"
-        )
+        return f"{super().extra_repr()}, recipe={recipe}"
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
         weight, scale = self.weight, self.scale

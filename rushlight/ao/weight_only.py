@@ -17,24 +17,15 @@ from rushlight._functions.low_bits import (
     unpack_columns,
     unpack_tiles,
 )
-from rushlight.ao._exchange import exchange_linears
-from rushlight.nn import Linear, Module, Parameter
+from rushlight.ao._exchange import StoredLinear, copied_bias, exchange_linears
+from rushlight.nn import Linear, Module
 
 __all__ = ["Int4WeightOnlyLinear", "Int8WeightOnlyLinear", "quantize_weights_"]
 
 _INNER_K_TILES = (8, 4, 2)
 
 
-def _copied_bias(linear: Linear) -> Parameter | None:
-    if linear.bias is None:
-        return None
-    return Parameter(linear.bias.detach().clone(), requires_grad=False)
-
-
-class _WeightOnlyLinear(Module):
-    in_features: int
-    out_features: int
-
+class _WeightOnlyLinear(StoredLinear):
     def _product(self, rows: Tensor) -> Tensor:
         raise NotImplementedError
 
@@ -43,22 +34,12 @@ class _WeightOnlyLinear(Module):
         out = self._product(rows).reshape(*input.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias
 
-    def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
-
 
 class Int8WeightOnlyLinear(_WeightOnlyLinear):
     """A Linear whose weight is int8, with one scale for each of its rows."""
 
     def __init__(self, weight: Tensor, scales: Tensor, bias: Tensor | None = None) -> None:
-        super().__init__()
-        self.out_features, self.in_features = weight.shape
-        self.register_buffer("weight", weight)
-        self.register_buffer("scales", scales)
-        self.register_parameter("bias", bias)
+        super().__init__(weight.shape, bias, weight=weight, scales=scales)
 
     @classmethod
     def from_float(cls, linear: Linear) -> Int8WeightOnlyLinear:
@@ -67,7 +48,7 @@ class Int8WeightOnlyLinear(_WeightOnlyLinear):
         wide = weight.float()
         scales = (wide.abs().amax(1) / 127).clamp(min=1e-12).to(weight.dtype)
         steps = (wide / scales.float().unsqueeze(1)).round().clamp(-127, 127)
-        return cls(steps.to(_C.int8), scales, _copied_bias(linear))
+        return cls(steps.to(_C.int8), scales, copied_bias(linear))
 
     def _product(self, rows: Tensor) -> Tensor:
         return _C._weight_int8pack_mm(rows, self.weight, self.scales)
@@ -87,13 +68,10 @@ class Int4WeightOnlyLinear(_WeightOnlyLinear):
         group_size: int,
         bias: Tensor | None = None,
     ) -> None:
-        super().__init__()
+        groups, rows, _ = scales_and_zeros.shape
+        sizes = (rows, groups * group_size)
+        super().__init__(sizes, bias, weight=weight, scales_and_zeros=scales_and_zeros)
         self.group_size = group_size
-        _, self.out_features, _ = scales_and_zeros.shape
-        self.in_features = scales_and_zeros.shape[0] * group_size
-        self.register_buffer("weight", weight)
-        self.register_buffer("scales_and_zeros", scales_and_zeros)
-        self.register_parameter("bias", bias)
 
     @staticmethod
     def fits(linear: Linear, group_size: int) -> bool:
@@ -122,7 +100,7 @@ class Int4WeightOnlyLinear(_WeightOnlyLinear):
         steps = ((groups - low) / scales.float()).round().clamp(0, 15).to(_C.int32)
         zeros = (low + scales.float() * 8).to(weight.dtype)
         pairs = _C.cat([scales, zeros], -1).transpose(0, 1).contiguous()
-        return cls(_packed(steps.reshape(rows, columns)), pairs, group_size, _copied_bias(linear))
+        return cls(_packed(steps.reshape(rows, columns)), pairs, group_size, copied_bias(linear))
 
     def _product(self, rows: Tensor) -> Tensor:
         if self.weight.dim() == 4:

@@ -260,7 +260,7 @@ struct ListFill {
 struct ListNorms {
   static constexpr const char* name = "_list_norms";
   static std::vector<Tensor> call(TensorList self, double ord, std::optional<DType> dtype) {
-    if (self.empty() || !is_values_only({self}) || !is_plain(self) ||
+    if (self.empty() || !is_values_only({self}) || !is_plain(self) || is_float8(self[0].dtype()) ||
         (dtype && *dtype != self[0].dtype()))
       return {};
     std::vector<FlatTensor> flat;

@@ -35,8 +35,8 @@ void check_operands(const char* op, TensorList params, TensorList grads, TensorL
                     size_t num_states) {
   for (size_t i = 0; i < params.size(); ++i) {
     const Tensor& p = params[i];
-    check_dtype(p.is_floating() || p.is_complex(), op, "parameter ", i, " is ", p.dtype(),
-                "; only floating and complex tensors can be optimised");
+    check_dtype((p.is_floating() && !is_float8(p.dtype())) || p.is_complex(), op, "parameter ", i,
+                " is ", p.dtype(), "; only floating and complex tensors can be optimised");
     check_in_place(op, p);
     check_fits(op, "gradient", i, p, grads[i]);
     for (const Tensor& state : states.subspan(i * num_states, num_states)) {
@@ -329,8 +329,8 @@ class FlatList {
   FlatList(const char* op, TensorList tensors, bool writes) : op_(op), tensors_(tensors) {
     if (writes) flush_pending("a list of tensors is written to");
     for (const Tensor& t : tensors) {
-      check_dtype(t.is_floating() || t.is_complex(), op,
-                  "expected floating or complex tensors, got ", t.dtype());
+      check_dtype((t.is_floating() && !is_float8(t.dtype())) || t.is_complex(), op,
+                  "expected floating or complex tensors that are computed in, got ", t.dtype());
       if (writes) check_in_place(op, t);
       Tensor flat = is_flat(t) ? t : contiguous_data(t);
       if (writes && !flat.is_same(t)) write_backs_.emplace_back(t, flat);

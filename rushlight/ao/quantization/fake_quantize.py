@@ -8,11 +8,13 @@ from typing import Any
 import rushlight
 from rushlight import Tensor
 from rushlight._functions.quantization import choose_ranges
+from rushlight._quantized import named
 from rushlight.ao.quantization.observer import (
     FixedQParamsObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
     _PartialWrapper,
+    take_sizes,
 )
 from rushlight.nn import Module
 
@@ -92,7 +94,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.ch_axis = getattr(self.activation_post_process, "ch_axis", -1)
         self.is_per_channel = self.qscheme.name.startswith("per_channel")
 
-    def calculate_qparams(self) -> Any:
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """The observer's."""
         return self.activation_post_process.calculate_qparams()
 
@@ -118,9 +120,7 @@ class FakeQuantize(FakeQuantizeBase):
         )
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        for name in ("scale", "zero_point"):  # one, or one for each channel
-            if prefix + name in state_dict:
-                setattr(self, name, rushlight.empty_like(state_dict[prefix + name]))
+        take_sizes(self, state_dict, prefix, ("scale", "zero_point"))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:
@@ -162,12 +162,11 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
 
 
 def _switch(name: str) -> Any:
+    @named(name, f"For model.apply: calls {name} of every fake quantizer.")
     def switch(mod: Module) -> None:
         if isinstance(mod, FakeQuantizeBase):
             getattr(mod, name)()
 
-    switch.__name__ = switch.__qualname__ = name
-    switch.__doc__ = f"For model.apply: calls {name} of every fake quantizer."
     return switch
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import nn
+from rushlight._quantized import named
 from rushlight.ao.nn import intrinsic
 from rushlight.nn import Identity, Module
 from rushlight.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
@@ -69,35 +70,34 @@ def fuse_known_modules(
     return [made, *(Identity() for _ in mod_list[1:])]
 
 
-def _fuse(model: Module, lists: Any, is_qat: bool, inplace: bool, fuse: Any) -> Module:
-    made = model if inplace else copy.deepcopy(model)
-    groups = [lists] if all(isinstance(name, str) for name in lists) else lists
-    for names in groups:
-        for name, module in zip(
-            names, fuse([made.get_submodule(n) for n in names], is_qat), strict=True
-        ):
-            parent, _, own = name.rpartition(".")
-            setattr(made.get_submodule(parent), own, module)
-    return made
+def _fusing(name: str, is_qat: bool, doc: str) -> Callable[..., Module]:
+    @named(name, doc)
+    def fuse(
+        model: Module,
+        modules_to_fuse: Sequence[Any],
+        inplace: bool = False,
+        fuser_func: Callable[..., list[Module]] = fuse_known_modules,
+        fuse_custom_config_dict: Any = None,
+    ) -> Module:
+        made = model if inplace else copy.deepcopy(model)
+        is_one = all(isinstance(item, str) for item in modules_to_fuse)
+        for names in [modules_to_fuse] if is_one else modules_to_fuse:
+            joined = fuser_func([made.get_submodule(n) for n in names], is_qat)
+            for path, module in zip(names, joined, strict=True):
+                parent, _, own = path.rpartition(".")
+                setattr(made.get_submodule(parent), own, module)
+        return made
+
+    return fuse
 
 
-def fuse_modules(
-    model: Module,
-    modules_to_fuse: Sequence[Any],
-    inplace: bool = False,
-    fuser_func: Callable[..., list[Module]] = fuse_known_modules,
-    fuse_custom_config_dict: Any = None,
-) -> Module:
-    """The model with the named modules joined: convolution or linear, batch norm, ReLU."""
-    return _fuse(model, modules_to_fuse, False, inplace, fuser_func)
-
-
-def fuse_modules_qat(
-    model: Module,
-    modules_to_fuse: Sequence[Any],
-    inplace: bool = False,
-    fuser_func: Callable[..., list[Module]] = fuse_known_modules,
-    fuse_custom_config_dict: Any = None,
-) -> Module:
-    """The same for models that will be trained: a ReLU joins what is before it."""
-    return _fuse(model, modules_to_fuse, True, inplace, fuser_func)
+fuse_modules = _fusing(
+    "fuse_modules",
+    False,
+    "The model with the named modules joined: convolution or linear, batch norm, ReLU.",
+)
+fuse_modules_qat = _fusing(
+    "fuse_modules_qat",
+    True,
+    "The same for models that will be trained: a ReLU joins what is before it.",
+)

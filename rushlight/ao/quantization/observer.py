@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import rushlight
 from rushlight import Tensor
@@ -69,7 +69,7 @@ class ObserverBase(Module):
     def forward(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def calculate_qparams(self, **kwargs: Any) -> Any:
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """Scale and zero point for what was seen."""
         raise NotImplementedError
 
@@ -86,6 +86,9 @@ class ObserverBase(Module):
 
 class UniformQuantizationObserverBase(ObserverBase):
     """Observers whose steps are all of one size."""
+
+    min_val: Tensor
+    max_val: Tensor
 
     def __init__(
         self,
@@ -146,6 +149,13 @@ class UniformQuantizationObserverBase(ObserverBase):
             zero = self.quant_min - (low / scale).round().to(rushlight.int32)
             zero = zero.clamp(self.quant_min, self.quant_max)
         return scale.reshape(-1), zero.reshape(-1)
+
+
+def take_sizes(module: Module, state_dict: Any, prefix: str, names: tuple[str, ...]) -> None:
+    """Buffers whose sizes the first call decides get those of a state dict."""
+    for name in names:
+        if prefix + name in state_dict:
+            setattr(module, name, rushlight.empty_like(state_dict[prefix + name]))
 
 
 class MinMaxObserver(UniformQuantizationObserverBase):
@@ -229,9 +239,7 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
         self.min_val = self.max_val = rushlight.empty(0)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        for name in ("min_val", "max_val"):  # whose size the first call decides
-            if prefix + name in state_dict:
-                setattr(self, name, rushlight.empty_like(state_dict[prefix + name]))
+        take_sizes(self, state_dict, prefix, ("min_val", "max_val"))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:
@@ -390,7 +398,7 @@ class PlaceholderObserver(ObserverBase):
         """Returns its input."""
         return x
 
-    def calculate_qparams(self) -> Any:
+    def calculate_qparams(self) -> NoReturn:
         """There are none."""
         raise RuntimeError("calculate_qparams: a PlaceholderObserver has seen nothing")
 
@@ -409,7 +417,7 @@ class NoopObserver(ObserverBase):
         """Returns its input."""
         return x
 
-    def calculate_qparams(self) -> Any:
+    def calculate_qparams(self) -> NoReturn:
         """There are none."""
         raise RuntimeError("calculate_qparams: a NoopObserver has seen nothing")
 
@@ -426,7 +434,7 @@ class RecordingObserver(ObserverBase):
         self.tensor_val.append(x.clone())
         return x
 
-    def calculate_qparams(self) -> Any:
+    def calculate_qparams(self) -> NoReturn:
         """There are none."""
         raise RuntimeError("calculate_qparams: a RecordingObserver keeps values and no range")
 

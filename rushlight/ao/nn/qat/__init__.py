@@ -16,23 +16,23 @@ class _Pretends:
     _FLOAT_MODULE: type[nn.Module]
 
     @classmethod
-    def from_float(cls, mod: Any) -> Any:
+    def from_float(cls, mod: Any) -> nn.Module:
         """The module with the parameters of a float one that has a qconfig."""
         qconfig = getattr(mod, "qconfig", None)
         if qconfig is None:
             raise AssertionError(
                 f"{cls.__name__}.from_float: the module has no qconfig; use prepare_qat"
             )
-        made = cls.__new__(cls)
-        nn.Module.__init__(made)  # type: ignore[arg-type]
+        made: Any = object.__new__(cls)
+        nn.Module.__init__(made)
         made.__dict__.update({k: v for k, v in mod.__dict__.items() if k != "_modules"})
         made.qconfig = qconfig
         made.weight_fake_quant = qconfig.weight()
         return made
 
-    def to_float(self) -> Any:
+    def to_float(self) -> nn.Module:
         """The plain module again."""
-        made = self._FLOAT_MODULE.__new__(self._FLOAT_MODULE)
+        made: Any = object.__new__(self._FLOAT_MODULE)
         nn.Module.__init__(made)
         skip = ("_modules", "qconfig")
         made.__dict__.update({k: v for k, v in self.__dict__.items() if k not in skip})
@@ -49,6 +49,11 @@ class Linear(_Pretends, nn.Linear):
 
 
 class _Conv(_Pretends):
+    _conv_forward: Any
+    weight: Any
+    bias: Any
+    weight_fake_quant: Any
+
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)
 

@@ -106,10 +106,12 @@ class Linear(QuantizedLayer):
         )
 
 
-class LinearReLU(Linear):
-    """A Linear and a ReLU over quantized tensors."""
-
+class _ThenReLU:
     _with_relu = True
+
+
+class LinearReLU(_ThenReLU, Linear):
+    """A Linear and a ReLU over quantized tensors."""
 
 
 class _Conv(QuantizedLayer):
@@ -136,7 +138,7 @@ class _Conv(QuantizedLayer):
         return self._result(numbers)
 
     @classmethod
-    def from_float(cls, mod: Any) -> Any:
+    def from_float(cls, mod: Any) -> _Conv:
         """In place of a convolution that was observed (and the ReLU behind it)."""
         inner = mod[0] if isinstance(mod, cls._joined) else mod
         inner.qconfig = mod.qconfig
@@ -177,22 +179,16 @@ class Conv3d(_Conv):
     _convolve, _joined = staticmethod(F.conv3d), intrinsic.ConvReLU3d
 
 
-class ConvReLU1d(Conv1d):
+class ConvReLU1d(_ThenReLU, Conv1d):
     """A Conv1d and a ReLU over quantized tensors."""
 
-    _with_relu = True
 
-
-class ConvReLU2d(Conv2d):
+class ConvReLU2d(_ThenReLU, Conv2d):
     """A Conv2d and a ReLU over quantized tensors."""
 
-    _with_relu = True
 
-
-class ConvReLU3d(Conv3d):
+class ConvReLU3d(_ThenReLU, Conv3d):
     """A Conv3d and a ReLU over quantized tensors."""
-
-    _with_relu = True
 
 
 class FloatFunctional(Module):
@@ -267,7 +263,7 @@ class QFunctional(Module):
         """The tensors joined along dim."""
         return self._steps(_C.cat([t.dequantize() for t in x], dim))
 
-    def get_extra_state(self) -> Any:
+    def get_extra_state(self) -> tuple[float, int]:
         """The steps."""
         return self.scale, self.zero_point
 

@@ -79,7 +79,7 @@ class QuantizedLayer(Module):
             numbers = numbers.relu()
         return quantized(numbers, Quantizer(rushlight.quint8, self.scale, self.zero_point))
 
-    def get_extra_state(self) -> Any:
+    def get_extra_state(self) -> tuple[Any, ...]:
         """Weight, bias and steps; files keep them."""
         return self._weight, self._bias, self.scale, self.zero_point
 

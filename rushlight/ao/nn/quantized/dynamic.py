@@ -13,8 +13,7 @@ from rushlight.ao.nn.quantized._weights import (
     weight_integers,
     weight_scales,
 )
-from rushlight.nn import Module
-from rushlight.nn import functional as F
+from rushlight.nn import Dropout, Module
 
 __all__ = ["LSTM", "Linear"]
 
@@ -42,7 +41,7 @@ class _Weight:
 
 
 class _Dynamic(Module):
-    def get_extra_state(self) -> Any:
+    def get_extra_state(self) -> tuple[Any, ...]:
         """The weights; files keep them."""
         return self._state
 
@@ -104,9 +103,10 @@ class LSTM(_Dynamic):
         super().__init__()
         if like.proj_size:
             raise NotImplementedError("LSTM: projections (proj_size) are not quantized")
-        for name in ("input_size", "hidden_size", "num_layers", "batch_first", "dropout",
-                     "bidirectional"):  # fmt: skip
+        kept = "input_size hidden_size num_layers batch_first dropout bidirectional"
+        for name in kept.split():
             setattr(self, name, getattr(like, name))
+        self._between = Dropout(like.dropout)  # of the layers
 
     def _take(self, state: Any) -> None:
         self._state = state
@@ -128,8 +128,8 @@ class LSTM(_Dynamic):
                     for name in ("bias_ih", "bias_hh")
                 ]
                 state.append((*weights, *biases))
-        made._take(state)
-        made.training = mod.training
+        made._take(tuple(state))
+        made.train(mod.training)
         return made
 
     def _run(self, x: Tensor, h: Tensor, c: Tensor, cell: Any, backwards: bool) -> Any:
@@ -146,7 +146,9 @@ class LSTM(_Dynamic):
             outs[t] = h
         return _C.stack(outs), h, c
 
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         if not isinstance(input, Tensor):
             raise NotImplementedError("LSTM: packed sequences are not taken by the quantized layer")
         batched = input.dim() == 3
@@ -157,7 +159,7 @@ class LSTM(_Dynamic):
             zeros = _C.zeros(self.num_layers * ways, x.shape[1], self.hidden_size)
             hx = (zeros, zeros)
         elif not batched:
-            hx = tuple(t.unsqueeze(1) for t in hx)
+            hx = (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
         hs, cs = [], []
         for layer in range(self.num_layers):
             outs = []
@@ -166,8 +168,8 @@ class LSTM(_Dynamic):
                 out, h, c = self._run(x, hx[0][at], hx[1][at], self._cells[at], way == 1)
                 outs.append(out), hs.append(h), cs.append(c)
             x = _C.cat(outs, -1)
-            if self.dropout and self.training and layer + 1 < self.num_layers:
-                x = F.dropout(x, self.dropout)
+            if layer + 1 < self.num_layers:
+                x = self._between(x)
         x = x.transpose(0, 1) if self.batch_first else x
         last = (_C.stack(hs), _C.stack(cs))
         if not batched:

@@ -13,7 +13,8 @@ void use_device(int device) {
 void* current_stream_handle(int device) {
   device = check_device("current_stream", device);
   bind(device);
-  return find_current_stream(device)->handle;
+  leave_batches("the handle of a stream was given to the program");
+  return find_current_stream(device)->handle();
 }
 
 void wait_for_device(int device) { synchronize(check_device("synchronize", device)); }

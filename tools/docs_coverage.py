@@ -82,7 +82,8 @@ def public() -> Iterator[tuple[str, Any]]:
             value = inspect.getattr_static(owner, name, None)
             value = getattr(value, "__func__", value)
             value = getattr(owner, name, None) if inspect.ismodule(owner) else value
-            if name.startswith("_") or id(value) in seen or not is_counted(value):
+            absent = not hasattr(owner, name)  # attributes that say why they are not there
+            if name.startswith("_") or absent or id(value) in seen or not is_counted(value):
                 continue
             seen.add(id(value))
             yield f"{place}.{name}", value
@@ -104,7 +105,7 @@ def is_counted(value: Any) -> bool:
         return False
     module = str(getattr(value, "__module__", None) or "rushlight")
     doc = inspect.getdoc(value) or ""
-    absent = doc.startswith(("Not available", "Removed:", "The old name of"))
+    absent = re.match(r"Not (available|there)|Removed:|The old (name|form) of|.* by its old name", doc)
     return module.startswith("rushlight") and not absent
 
 

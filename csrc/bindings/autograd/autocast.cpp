@@ -133,18 +133,39 @@ PyObject* decrement(PyObject*, PyObject*) { return PyLong_FromLong(autocast_nest
 
 PyMethodDef functions[] = {
     {"is_autocast_enabled", as_method(is_enabled), kFastcall,
-     "is_autocast_enabled(device_type='cuda')\n--\n\nWhether autocast is on for a device type, on "
-     "this thread."},
+     "is_autocast_enabled(device_type='cuda')\n--\n\n"
+     "Whether autocast is on for a device type, on this thread.\n"
+     "\n"
+     "Arguments:\n"
+     "    device_type: 'cpu' or 'cuda'.\n"
+     "\n"
+     "Example:\n"
+     "    >>> with rl.autocast(\"cpu\"):\n"
+     "    ...     rl.is_autocast_enabled(\"cpu\")\n"
+     "    True"},
     {"set_autocast_enabled", as_method(set_enabled), kFastcall,
      "set_autocast_enabled(device_type, enabled)\n--\n\nSwitches autocast for a device type."},
     {"get_autocast_dtype", as_method(get_dtype), kFastcall,
-     "get_autocast_dtype(device_type)\n--\n\nThe dtype that autocast casts to."},
+     "get_autocast_dtype(device_type)\n--\n\n"
+     "The dtype that autocast casts to.\n"
+     "\n"
+     "Arguments:\n"
+     "    device_type: 'cpu' or 'cuda'.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.get_autocast_dtype(\"cpu\")\n"
+     "    rushlight.bfloat16"},
     {"set_autocast_dtype", as_method(set_dtype), kFastcall,
      "set_autocast_dtype(device_type, dtype)\n--\n\nSets the dtype that autocast casts to."},
     {"_is_autocast_on", is_on, METH_NOARGS, nullptr},
     {"_autocast_policy", as_method(policy), kFastcall, nullptr},
     {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS,
-     "is_autocast_cache_enabled()\n--\n\nWhether cast weights are kept for a region."},
+     "is_autocast_cache_enabled()\n--\n\n"
+     "Whether cast weights are kept for a region.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.is_autocast_cache_enabled()\n"
+     "    True"},
     {"set_autocast_cache_enabled", set_cache_enabled, METH_O,
      "set_autocast_cache_enabled(enabled, /)\n--\n\nSwitches the keeping of cast weights."},
     {"clear_autocast_cache", clear_cache, METH_NOARGS,

@@ -43,7 +43,18 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 class PackedSequence(_Fields):
-    """A batch of sequences without padding; made by pack_padded_sequence and pack_sequence."""
+    """A batch of sequences without padding; made by pack_padded_sequence and pack_sequence.
+
+    Arguments:
+        data: the elements of all sequences, time step by time step.
+        batch_sizes: how many sequences still run, for each time step.
+        sorted_indices, unsorted_indices: the order by length, and back.
+
+    Example:
+        >>> packed = nn.utils.rnn.pack_sequence([rl.tensor([1, 2]), rl.tensor([3])])
+        >>> isinstance(packed, nn.utils.rnn.PackedSequence), packed.data, packed.sorted_indices
+        (True, tensor([1, 3, 2]), None)
+    """
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What an argument means, for all ops that have one of that name; a row's `args:` says otherwise."""
+"""What an argument means in all ops that have one of that name, unless a row's `args:` says so."""
 
 # Name -> text, or a mapping from a kind (a value of row.ARG_KINDS) to the text of that kind.
 TEXTS = {

@@ -63,7 +63,7 @@ Names that exist and do less than in PyTorch:
 - `cuda`: without a GPU questions are answered and switches do no harm; work raises.
 - `backends.*`: switches are kept and change nothing on the CPU.
 
-What is not there stands below, by area: why, what to use instead, and the names. A name "that can be
+What is not there stands below, by area: why, what to use instead, and the names. One that "can be
 imported" says the same when it is used, so programs that only import it run.
 `python -m rushlight names NAME` looks a name up in this page.
 """

@@ -258,7 +258,7 @@ def pages() -> dict[str, str]:
             if text is not None:
                 lists[area_of(module.__name__)].append(module.__name__)
                 made[f"reference/{module.__name__}.md"] = text
-    index = "# Reference\n\nEvery public name, by module. Examples have run as they stand, after\n\n"
+    index = "# Reference\n\nEvery public name, by module. Examples run as they stand, after\n\n"
     index += block("python", EXAMPLES_BEGIN) + "\n"
     for area, names in lists.items():
         index += f"\n## {area}\n\n```{{toctree}}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"

@@ -24,6 +24,6 @@ def entries(page: str, name: str) -> str:
     said = []
     for item in re.split(r"\n(?=- |#|\n)", page):
         if item.startswith("- **") and wanted & set(re.findall(r"`([^`]+)`", item)):
-            said.append(" ".join(item.splitlines()[0].strip("-* ").split()))
+            said.append(" ".join(item.split("**")[1].split()))
     absent = f"{name}: not there. " + "; ".join(said)
     return absent if said else f"{name}: not among the names that are missing"

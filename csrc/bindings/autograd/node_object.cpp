@@ -159,18 +159,8 @@ PyObject* node_input_metadata(PyObject* o, void*) {
 PyMethodDef methods[] = {
     {"name", node_name_, METH_NOARGS, "name($self)\n--\n\nWhat kind of node this is."},
     {"register_hook", node_register_hook, METH_O,
-     "register_hook($self, fn, /)\n--\n\n"
-     "Calls fn(grad_inputs, grad_outputs) after the node ran; what it returns, unless\n"
-     "None, replaces grad_inputs.\n"
-     "\n"
-     "Arguments:\n"
-     "    hook: a function of the gradient.\n"
-     "\n"
-     "Example:\n"
-     "    >>> x = rl.ones(1, requires_grad=True)\n"
-     "    >>> handle = x.register_hook(lambda grad: grad * 10)\n"
-     "    >>> (x * 2).backward(); x.grad\n"
-     "    tensor([20.])"},
+     "register_hook($self, fn, /)\n--\n\nCalls fn(grad_inputs, grad_outputs) after the node ran; "
+     "what it returns, unless None, replaces grad_inputs."},
     {"register_prehook", node_register_prehook, METH_O,
      "register_prehook($self, fn, /)\n--\n\nCalls fn(grad_outputs) before the node runs; what it "
      "returns, unless None, replaces them."},

@@ -86,13 +86,7 @@ PyObject* size_add(PyObject* a, PyObject* b) {
 }
 
 PyMethodDef methods[] = {
-    {"numel", size_numel, METH_NOARGS,
-     "numel($self, /)\n--\n\n"
-     "The product of the sizes.\n"
-     "\n"
-     "Example:\n"
-     "    >>> rl.zeros(2, 3).numel()\n"
-     "    6"},
+    {"numel", size_numel, METH_NOARGS, "numel($self, /)\n--\n\nThe product of the sizes."},
     {"__reduce__", size_reduce, METH_NOARGS, nullptr},
     {},
 };

@@ -215,32 +215,9 @@ PyObject* storage_reduce(PyObject* self, PyObject*) {
 PyMethodDef methods[] = {
     {"nbytes", nbytes, METH_NOARGS, "nbytes($self, /)\n--\n\nThe number of bytes."},
     {"__sizeof__", sizeof_, METH_NOARGS, "The bytes of the object and of its memory."},
-    {"size", nbytes, METH_NOARGS,
-     "size($self, /)\n--\n\n"
-     "The number of bytes.\n"
-     "\n"
-     "Arguments:\n"
-     "    dim: which size; None is all.\n"
-     "\n"
-     "Example:\n"
-     "    >>> x = rl.zeros(2, 3)\n"
-     "    >>> x.size(), x.size(-1)\n"
-     "    (rushlight.Size([2, 3]), 3)"},
-    {"element_size", element_size_, METH_NOARGS,
-     "element_size($self, /)\n--\n\n"
-     "1.\n"
-     "\n"
-     "Example:\n"
-     "    >>> rl.zeros(1, dtype=rl.float64).element_size()\n"
-     "    8"},
-    {"data_ptr", data_ptr, METH_NOARGS,
-     "data_ptr($self, /)\n--\n\n"
-     "The address of the first byte.\n"
-     "\n"
-     "Example:\n"
-     "    >>> x = rl.zeros(2)\n"
-     "    >>> x[1:].data_ptr() - x.data_ptr()\n"
-     "    4"},
+    {"size", nbytes, METH_NOARGS, "size($self, /)\n--\n\nThe number of bytes."},
+    {"element_size", element_size_, METH_NOARGS, "element_size($self, /)\n--\n\n1."},
+    {"data_ptr", data_ptr, METH_NOARGS, "data_ptr($self, /)\n--\n\nThe address of the first byte."},
     {"clone", clone_storage, METH_NOARGS, "clone($self, /)\n--\n\nA copy with memory of its own."},
     {"resize_", resize_storage, METH_O,
      "resize_($self, size, /)\n--\n\nChanges the number of bytes."},
@@ -337,12 +314,7 @@ PyObject* own_memory(PyObject*, PyObject* o) {
 
 PyMethodDef tensor_methods_[] = {
     {"untyped_storage", untyped_storage, METH_NOARGS,
-     "untyped_storage($self, /)\n--\n\n"
-     "The bytes under the tensor.\n"
-     "\n"
-     "Example:\n"
-     "    >>> rl.zeros(4).untyped_storage().nbytes()\n"
-     "    16"},
+     "untyped_storage($self, /)\n--\n\nThe bytes under the tensor."},
     {},
 };
 PyMethodDef functions[] = {

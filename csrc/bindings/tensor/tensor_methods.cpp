@@ -173,7 +173,17 @@ PyObject* as_subclass(PyObject* o, PyObject* type) {
 }  // namespace
 
 PyMethodDef tensor_methods[] = {
-    {"size", as_method(size), kFastcall, "size($self, dim=None)\n--\n\nThe sizes, or one of them."},
+    {"size", as_method(size), kFastcall,
+     "size($self, dim=None)\n--\n\n"
+     "The sizes, or one of them.\n"
+     "\n"
+     "Arguments:\n"
+     "    dim: which size; None is all.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.zeros(2, 3)\n"
+     "    >>> x.size(), x.size(-1)\n"
+     "    (rushlight.Size([2, 3]), 3)"},
     {"stride", as_method(stride), kFastcall,
      "stride($self, dim=None)\n--\n\n"
      "Steps between elements, in elements.\n"
@@ -199,7 +209,13 @@ PyMethodDef tensor_methods[] = {
      "Example:\n"
      "    >>> rl.zeros(2, 3).ndimension()\n"
      "    2"},
-    {"numel", numel, METH_NOARGS, "numel($self)\n--\n\nThe number of elements."},
+    {"numel", numel, METH_NOARGS,
+     "numel($self)\n--\n\n"
+     "The number of elements.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(2, 3).numel()\n"
+     "    6"},
     {"nelement", numel, METH_NOARGS,
      "nelement($self)\n--\n\n"
      "The number of elements.\n"
@@ -207,7 +223,13 @@ PyMethodDef tensor_methods[] = {
      "Example:\n"
      "    >>> rl.zeros(2, 3).nelement()\n"
      "    6"},
-    {"element_size", element_size, METH_NOARGS, "element_size($self)\n--\n\nBytes of one element."},
+    {"element_size", element_size, METH_NOARGS,
+     "element_size($self)\n--\n\n"
+     "Bytes of one element.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(1, dtype=rl.float64).element_size()\n"
+     "    8"},
     {"storage_offset", storage_offset, METH_NOARGS,
      "storage_offset($self)\n--\n\n"
      "Where in its memory the tensor starts, in elements.\n"
@@ -215,7 +237,14 @@ PyMethodDef tensor_methods[] = {
      "Example:\n"
      "    >>> rl.arange(5)[2:].storage_offset()\n"
      "    2"},
-    {"data_ptr", data_ptr, METH_NOARGS, "data_ptr($self)\n--\n\nThe address of the first element."},
+    {"data_ptr", data_ptr, METH_NOARGS,
+     "data_ptr($self)\n--\n\n"
+     "The address of the first element.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.zeros(2)\n"
+     "    >>> x[1:].data_ptr() - x.data_ptr()\n"
+     "    4"},
     {"is_contiguous", as_method(is_contiguous), kFastcall,
      "is_contiguous($self, memory_format=None)\n--\n\n"
      "Whether elements lie in order, without gaps.\n"
@@ -321,8 +350,18 @@ PyMethodDef tensor_methods[] = {
      "    >>> y.grad\n"
      "    tensor([3.])"},
     {"register_hook", as_method(tensor_register_hook), kFastcall,
-     "register_hook($self, hook)\n--\n\nCalls hook(grad) when the gradient of this tensor is "
-     "there; what it returns, unless None, takes the gradient's place. Returns a handle."},
+     "register_hook($self, hook)\n--\n\n"
+     "Calls hook(grad) when the gradient of this tensor is there; what it returns, unless\n"
+     "None, takes the gradient's place. Returns a handle.\n"
+     "\n"
+     "Arguments:\n"
+     "    hook: a function of the gradient.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.ones(1, requires_grad=True)\n"
+     "    >>> handle = x.register_hook(lambda grad: grad * 10)\n"
+     "    >>> (x * 2).backward(); x.grad\n"
+     "    tensor([20.])"},
     {"register_post_accumulate_grad_hook", as_method(tensor_register_accumulation_hook), kFastcall,
      "register_post_accumulate_grad_hook($self, hook)\n--\n\n"
      "Calls hook(tensor) after a gradient was added to this leaf's .grad. Returns a\n"

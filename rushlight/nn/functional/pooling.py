@@ -231,7 +231,8 @@ def adaptive_max_pool1d_with_indices(
         input, output_size, return_indices: as for adaptive_max_pool1d; both are always returned.
 
     Example:
-        >>> F.adaptive_max_pool1d_with_indices(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2, return_indices=True)
+        >>> F.adaptive_max_pool1d_with_indices(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2,
+        ...     return_indices=True)
         rushlight.return_types.adaptive_max_pool1d(
         values=tensor([[[5., 4.]]]),
         indices=tensor([[[1, 3]]]))
@@ -560,7 +561,8 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
         output_size: the size before pooling, where several are possible.
 
     Example:
-        >>> pooled, where = F.max_pool1d(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2, return_indices=True)
+        >>> pooled, where = F.max_pool1d(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2,
+        ...     return_indices=True)
         >>> F.max_unpool1d(pooled, where, 2, output_size=(5,))
         tensor([[[0., 5., 0., 4., 0.]]])
     """

@@ -144,7 +144,8 @@ class MaxUnpool1d(_MaxUnpool):
         padding: how many elements are added on both sides.
 
     Example:
-        >>> pooled, where = nn.MaxPool1d(2, return_indices=True)(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]))
+        >>> pooled, where = nn.MaxPool1d(2, return_indices=True)(rl.tensor([[[1.0, 5.0, 2.0,
+        ...     4.0]]]))
         >>> nn.MaxUnpool1d(2, stride=2)(pooled, where)
         tensor([[[0., 5., 0., 4.]]])
     """

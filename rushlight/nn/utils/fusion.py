@@ -31,7 +31,8 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
         transpose: the convolution is a transposed one.
 
     Example:
-        >>> w, b = nn.utils.fuse_conv_bn_weights(rl.ones(2, 1, 1, 1), None, rl.zeros(2), rl.ones(2), 0.0,
+        >>> w, b = nn.utils.fuse_conv_bn_weights(rl.ones(2, 1, 1, 1), None, rl.zeros(2),
+        ...     rl.ones(2), 0.0,
         ...     rl.full((2,), 3.0), rl.ones(2), transpose=False)
         >>> w.flatten(), b
         (tensor([3., 3.]), Parameter containing:
@@ -62,7 +63,8 @@ def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Ten
         bn_w, bn_b: its weight and bias.
 
     Example:
-        >>> w, b = nn.utils.fuse_linear_bn_weights(rl.ones(2, 1), rl.zeros(2), rl.zeros(2), rl.ones(2), 0.0,
+        >>> w, b = nn.utils.fuse_linear_bn_weights(rl.ones(2, 1), rl.zeros(2), rl.zeros(2),
+        ...     rl.ones(2), 0.0,
         ...     rl.full((2,), 3.0), rl.ones(2))
         >>> w.flatten(), b
         (tensor([3., 3.]), Parameter containing:
@@ -94,7 +96,8 @@ def fuse_conv_bn_eval(conv: _M, bn: Module, transpose: bool = False) -> _M:
     Example:
         >>> conv, bn = nn.Conv2d(3, 4, 1).eval(), nn.BatchNorm2d(4).eval()
         >>> x = rl.randn(1, 3, 5, 5)
-        >>> rl.allclose(nn.utils.fuse_conv_bn_eval(conv, bn, transpose=False)(x), bn(conv(x)), atol=1e-5)
+        >>> rl.allclose(nn.utils.fuse_conv_bn_eval(conv, bn, transpose=False)(x), bn(conv(x)),
+        ...     atol=1e-5)
         True
     """
     _check_eval(conv, bn)

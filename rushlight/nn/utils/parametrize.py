@@ -328,7 +328,8 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
     Example:
         >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
-        >>> nn.utils.parametrize.is_parametrized(layer, "weight"), nn.utils.parametrize.is_parametrized(layer, "bias")
+        >>> nn.utils.parametrize.is_parametrized(layer,
+        ...     "weight"), nn.utils.parametrize.is_parametrized(layer, "bias")
         (True, False)
     """
     found = module.__dict__.get("_modules", {}).get("parametrizations")
@@ -349,7 +350,8 @@ def remove_parametrizations(
 
     Example:
         >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
-        >>> layer = nn.utils.parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
+        >>> layer = nn.utils.parametrize.remove_parametrizations(layer, "weight",
+        ...     leave_parametrized=True)
         >>> type(layer).__name__
         'Linear'
     """

@@ -199,7 +199,17 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Elements at random; amount is a number of them, or a share from 0 to 1."""
+    """Elements at random; amount is a number of them, or a share from 0 to 1.
+
+    Arguments:
+        amount: how many elements, or which part of them (a float).
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> method = nn.utils.prune.RandomUnstructured.apply(layer, "weight", amount=1)
+        >>> layer.weight_mask.sum()
+        tensor(1.)
+    """
 
     def _chosen(self, t, count):
         return _C.rand_like(t).view(-1).topk(count).indices
@@ -210,7 +220,17 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """The elements of least magnitude; amount is a number of them, or a share from 0 to 1."""
+    """The elements of least magnitude; amount is a number of them, or a share from 0 to 1.
+
+    Arguments:
+        amount: how many elements, or which part of them (a float).
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> method = nn.utils.prune.L1Unstructured.apply(layer, "weight", amount=1)
+        >>> layer.weight_mask.sum()
+        tensor(1.)
+    """
 
     def _chosen(self, t, count):
         return t.abs().reshape(-1).topk(count, largest=False).indices
@@ -351,7 +371,8 @@ def l1_unstructured(
     Example:
         >>> layer = nn.Linear(4, 1)
         >>> scores = rl.tensor([[4.0, 1.0, 3.0, 2.0]])
-        >>> layer = nn.utils.prune.l1_unstructured(layer, "weight", amount=0.5, importance_scores=scores)
+        >>> layer = nn.utils.prune.l1_unstructured(layer, "weight", amount=0.5,
+        ...     importance_scores=scores)
         >>> layer.weight_mask
         tensor([[1., 0., 1., 0.]])
     """
@@ -391,7 +412,8 @@ def ln_structured(module: Module, name: str, amount: int | float, n: int, dim: i
 
     Example:
         >>> scores = rl.tensor([[1.0, 1.0], [5.0, 5.0]])
-        >>> layer = nn.utils.prune.ln_structured(nn.Linear(2, 2), "weight", 1, n=2, dim=0, importance_scores=scores)
+        >>> layer = nn.utils.prune.ln_structured(nn.Linear(2, 2), "weight", 1, n=2, dim=0,
+        ...     importance_scores=scores)
         >>> layer.weight_mask
         tensor([[0., 0.],
                 [1., 1.]])
@@ -414,7 +436,8 @@ def global_unstructured(
     Example:
         >>> a, b = nn.Linear(2, 2), nn.Linear(2, 2)
         >>> scores = {(a, "weight"): rl.ones(2, 2), (b, "weight"): 9 * rl.ones(2, 2)}
-        >>> nn.utils.prune.global_unstructured(list(scores), nn.utils.prune.L1Unstructured, scores, amount=4)
+        >>> nn.utils.prune.global_unstructured(list(scores), nn.utils.prune.L1Unstructured,
+        ...     scores, amount=4)
         >>> a.weight_mask.sum(), b.weight_mask.sum()
         (tensor(0.), tensor(4.))
     """
@@ -459,7 +482,8 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
         mask: of the parameter's shape; zeros are pruned.
 
     Example:
-        >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(2, 1), "weight", rl.tensor([[1.0, 0.0]]))
+        >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(2, 1), "weight", rl.tensor([[1.0,
+        ...     0.0]]))
         >>> layer.weight[0, 1]
         tensor(0., grad_fn=<SelectBackward0>)
     """
@@ -475,7 +499,8 @@ def remove(module: Module, name: str) -> Module:
         name: of its parameter.
 
     Example:
-        >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(2, 1), "weight", rl.tensor([[1.0, 0.0]]))
+        >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(2, 1), "weight", rl.tensor([[1.0,
+        ...     0.0]]))
         >>> layer = nn.utils.prune.remove(layer, "weight")
         >>> sorted(dict(layer.named_parameters()))
         ['bias', 'weight']
@@ -499,7 +524,8 @@ def is_pruned(module: Module) -> bool:
 
     Example:
         >>> layer = nn.Linear(2, 1)
-        >>> nn.utils.prune.is_pruned(layer), nn.utils.prune.is_pruned(nn.utils.prune.identity(layer, "bias"))
+        >>> before = nn.utils.prune.is_pruned(layer)
+        >>> before, nn.utils.prune.is_pruned(nn.utils.prune.identity(layer, "bias"))
         (False, True)
     """
     return any(

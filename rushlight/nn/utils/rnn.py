@@ -323,7 +323,8 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
         enforce_sorted: lengths fall already; False sorts.
 
     Example:
-        >>> nn.utils.rnn.pack_sequence([rl.tensor([4]), rl.tensor([1, 2])], enforce_sorted=False).batch_sizes
+        >>> nn.utils.rnn.pack_sequence([rl.tensor([4]), rl.tensor([1, 2])],
+        ...     enforce_sorted=False).batch_sizes
         tensor([2, 1])
     """
     lengths = _C.tensor([s.shape[0] for s in sequences], dtype=_C.int64)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import rushlight as rl
+from rushlight.__main__ import main
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -50,6 +51,16 @@ def test_the_page_is_up_to_date():
     command = [sys.executable, str(ROOT / "tools" / "compatibility.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert max(map(len, (ROOT / "docs" / "compatibility.md").read_text().splitlines())) <= 120
+
+
+def test_the_page_can_be_asked(capsys):
+    assert main(["names", "torch.utils.bottleneck"]) == 0
+    assert "not there" in (said := capsys.readouterr().out) and "cProfile" in said
+    assert main(["names", "nn.Linear"]) == 0
+    assert "not among the names that are missing" in capsys.readouterr().out
+    assert main(["names"]) == 0
+    assert capsys.readouterr().out.startswith("# Compatibility with PyTorch")
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,9 @@ def test_bindings_and_stub(files):
     assert "    def add(self, other: Tensor | _Number, *, alpha: _Number = 1) -> Tensor:" in stub
     assert '        """Adds alpha times other.\n\n        Arguments:\n' in stub
     assert "            alpha (number, optional): how many times other.\n" in stub
-    assert "        >>> rl.add(1, 2, alpha=3)\n        7\n" in stub  # what the row shows, in the function
+    assert (
+        "        >>> rl.add(1, 2, alpha=3)\n        7\n" in stub
+    )  # what the row shows, in the function
     assert "Another name of `add`." in stub and "The in-place form of `add`" in stub
     assert "def where(condition: Tensor, input: Tensor, other: Tensor | _Number) -> Tensor:" in stub
     for size in ("*size: _int", "size: Sequence[_int]"):

@@ -9,6 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.__main__ import main
+from rushlight._names.page import entries
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -54,9 +55,22 @@ def test_the_page_is_up_to_date():
     assert max(map(len, (ROOT / "docs" / "compatibility.md").read_text().splitlines())) <= 120
 
 
+ASKED = """# Names
+
+- **there are no
+  widgets; use gadgets**
+  `a.widget` `.spin`
+- **another reason** (can be imported)
+  `b`
+"""
+
+
 def test_the_page_can_be_asked(capsys):
-    assert main(["names", "torch.utils.bottleneck"]) == 0
-    assert "not there" in (said := capsys.readouterr().out) and "cProfile" in said
+    assert (
+        entries(ASKED, "torch.a.widget") == "a.widget: not there. there are no widgets; use gadgets"
+    )
+    assert "there are no widgets" in entries(ASKED, "Tensor.spin")
+    assert "not among the names that are missing" in entries(ASKED, "widget")
     assert main(["names", "nn.Linear"]) == 0
     assert "not among the names that are missing" in capsys.readouterr().out
     assert main(["names"]) == 0

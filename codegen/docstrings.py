@@ -61,8 +61,7 @@ def meaning(arg, row) -> str:
     own = dict(row.told.args).get(arg.name)
     if own:
         return own
-    shared = TEXTS.get(arg.name, "")
-    return shared.get(arg.kind, "") if isinstance(shared, dict) else shared
+    return TEXTS.get((arg.name, arg.kind)) or TEXTS.get((arg.name, ""), "")
 
 
 def is_pointwise(row):

@@ -95,9 +95,7 @@ def definitions(name, entries, form, pad):
     for entry in shown:
         for spread in (False, True) if entry.row.varargs else (False,):
             doc = entry.row.doc if signatures else quoted(told(entries, form), pad)
-            signatures.setdefault(
-                parameters(entry, form, spread), (result_type(entry.row), doc)
-            )
+            signatures.setdefault(parameters(entry, form, spread), (result_type(entry.row), doc))
     overload = f"{pad}@overload\n" if len(signatures) > 1 else ""
     return "".join(
         f'{overload}{pad}def {name}({given}) -> {result}:\n{pad}    """{doc}"""\n'

@@ -1,4 +1,5 @@
-"""python -m rushlight: doctor looks at a machine and a program, env prints facts for reports."""
+"""python -m rushlight: doctor looks at a machine and a program, env prints facts for reports, names
+says which names of PyTorch's are there."""
 
 from __future__ import annotations
 
@@ -35,6 +36,18 @@ def _env(args: argparse.Namespace) -> int:
     return 0
 
 
+def _names(args: argparse.Namespace) -> int:
+    from rushlight._names.page import entries, read_page
+
+    text = read_page()
+    if text is None:
+        print("names: docs/compatibility.md is neither in the package nor beside it",
+              file=sys.stderr)  # fmt: skip
+        return 2
+    print(text if args.name is None else entries(text, args.name))
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; the exit status is 0 when nothing was found."""
     parser = argparse.ArgumentParser(prog="python -m rushlight", description=__doc__)
@@ -47,6 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     doctor.set_defaults(run=_doctor)
     env = commands.add_parser("env", help="facts that a bug report should have")
     env.set_defaults(run=_env)
+    names = commands.add_parser("names", help="the page of PyTorch's names, or what it says of one")
+    names.add_argument("name", nargs="?", help="such as nn.functional.relu")
+    names.set_defaults(run=_names)
     args = parser.parse_args(arguments)
     run: int = args.run(args)
     return run

@@ -43,17 +43,36 @@ def _cuda():
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator."""
+    """Whether there is an accelerator.
+
+    Example:
+        >>> isinstance(rl.accelerator.is_available(), bool)
+        True
+    """
     return _cuda().is_available()
 
 
 def device_count() -> int:
-    """How many accelerators there are."""
+    """How many accelerators there are.
+
+    Example:
+        >>> rl.accelerator.device_count() >= 0
+        True
+    """
     return _cuda().device_count()
 
 
 def current_accelerator(check_available: bool = False) -> Device:
-    """The kind of accelerator as a device without a number; None where there is none."""
+    """The kind of accelerator as a device without a number; None where there is none.
+
+    Arguments:
+        check_available: None as well where there is one that cannot be used.
+
+    Example:
+        >>> device = rl.accelerator.current_accelerator(check_available=True)
+        >>> device is None or device.type
+        True
+    """
     return _C.device("cuda") if is_available() else None
 
 

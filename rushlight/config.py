@@ -113,12 +113,26 @@ def _assign(name, value):
 
 
 def settings() -> dict[str, bool | int | str]:
-    """All settings by name, with their values now."""
+    """All settings by name, with their values now.
+
+    Example:
+        >>> "automatic_layout" in rl.config.settings()
+        True
+    """
     return {name: value_of(name) for name in _settings}
 
 
 def reset(*names: Any) -> None:
-    """Gives these settings, or all, the values that they had when the program began."""
+    """Gives these settings, or all, the values that they had when the program began.
+
+    Arguments:
+        names: of settings; none means all.
+
+    Example:
+        >>> rl.config.reset("automatic_layout")
+        >>> rl.config.settings()["automatic_layout"]
+        True
+    """
     for name in names or list(_defaults):
         value_of(name)
         if name in _defaults:
@@ -130,6 +144,14 @@ def patch(**changes: Any) -> Iterator[None]:
     """Other settings for the time of a with block, or of a function that it decorates.
 
     They hold for the whole process: other threads see them as well.
+
+    Arguments:
+        changes: settings by name.
+
+    Example:
+        >>> with rl.config.patch(automatic_layout=False):
+        ...     rl.config.settings()["automatic_layout"]
+        False
     """
     old = {name: value_of(name) for name in changes}
     changes = {name: _settings[name].checked(value) for name, value in changes.items()}
@@ -145,7 +167,12 @@ def patch(**changes: Any) -> Iterator[None]:
 
 
 def describe() -> str:
-    """A text with every setting, its value and what it does."""
+    """A text with every setting, its value and what it does.
+
+    Example:
+        >>> rl.config.describe().count("automatic_layout") >= 1
+        True
+    """
     rows = [(f"{name} = {value!r}", _settings[name].doc) for name, value in settings().items()]
     width = max(len(left) for left, _ in rows)
     return "\n".join(f"{left:<{width}}  {doc}" for left, doc in rows)

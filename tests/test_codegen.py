@@ -20,6 +20,10 @@ TABLE = """
   alias: [plus]
   kernel: binary Add(1) bool integral floating complex
   doc: Adds alpha times other.
+  args: {alpha: how many times other.}
+  example: |
+    >>> rl.add(1, 2, alpha=3)
+    7
 - func: max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
   forms: function method out
   doc: The largest value along a dim, and where it is.
@@ -246,11 +250,16 @@ def test_rows_may_share_a_functor(table):
 
 def test_bindings_and_stub(files):
     methods = files["bindings/methods.cpp"]
-    assert '"add(input, other, *, alpha=1, out=None)\\n--\\n\\nAdds alpha times other."' in methods
+    assert '"add(input, other, *, alpha=1, out=None)\\n--\\n\\nAdds alpha times other.' in methods
     assert '"add($self, other, *, alpha=1)\\n--' in methods
     stub = files["rushlight/_C/__init__.pyi"]
     assert "    def add(self, other: Tensor | _Number, *, alpha: _Number = 1) -> Tensor:" in stub
-    assert '        """Adds alpha times other."""' in stub
+    assert '        """Adds alpha times other.\n\n        Arguments:\n' in stub
+    assert "            alpha (number, optional): how many times other.\n" in stub
+    assert (
+        "        >>> rl.add(1, 2, alpha=3)\n        7\n" in stub
+    )  # what the row shows, in the function
+    assert "Another name of `add`." in stub and "The in-place form of `add`" in stub
     assert "def where(condition: Tensor, input: Tensor, other: Tensor | _Number) -> Tensor:" in stub
     for size in ("*size: _int", "size: Sequence[_int]"):
         assert f"    @overload\n    def view(self, {size}) -> Tensor:" in stub
@@ -269,6 +278,9 @@ BAD_ROWS = [
     ("{func: 'f(Tensor self, int a=1, int b) -> Tensor', doc: x}", "'b' needs a default"),
     ("{func: 'f(Tensor self, Tensor out) -> Tensor', doc: x}", "'out' is added by the form"),
     ("{func: f(Tensor self) -> Tensor}", "'doc' is missing"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, args: {b: y}}", "has no argument 'b'"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, args: b}", "'args' is a mapping"),
+    ("{func: f(Tensor self) -> Tensor, doc: x, example: f(1)}", "'example' begins with '>>> '"),
     ("{func: _f(Tensor self) -> Tensor, forms: function, doc: x}", "'python' is missing"),
     ("{func: f(Tensor self) -> Tensor, doc: x, frms: method}", "unknown key 'frms'"),
     ("{func: f(Tensor self) -> Tensor, doc: x, forms: methd}", "unknown form 'methd'"),

@@ -6,6 +6,7 @@ counts what is documented; here the count may not fall.
 
 import doctest
 import importlib.util
+import warnings
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def failures(examples):
     runner = doctest.DocTestRunner(verbose=False)
     for name, text in examples:
         rl.manual_seed(0)
+        warnings.simplefilter("ignore")  # deprecated and young names are public, too
         test = parser.get_doctest(text, coverage.example_names(), name, None, 0)
         runner.run(test, out=said.append)
     return "".join(said)

@@ -7,9 +7,11 @@ The names stand in tools/pytorch_names.txt, by how widely public programs use th
 """
 
 import ast
+import functools
 import importlib
 import pathlib
 import sys
+import textwrap
 import warnings
 from collections import defaultdict
 
@@ -54,28 +56,19 @@ programs written for PyTorch run, and what behaves otherwise.
 NOTES = """
 Names that exist and do less than in PyTorch:
 
-- `compile`: Python runs as it is, with its pointwise ops fused; there are no graphs to be had, and
-  `_dynamo.*` has nothing to set. `jit.trace` and `jit.script` give
-  programs, in a file format of our own.
-- `distributed`: process groups of CPU tensors, a few collectives and DistributedDataParallel.
-- `cuda`, `mps`, `xpu`, `mtia`: questions are answered (`is_available()`), switches do no harm, work
-  raises where there is no such device.
+- `compile`: Python runs as it is, with its pointwise ops fused, or replayed in mode "frozen";
+  `_dynamo.*` has nothing to set.
+- `jit`: `trace` and `script` give programs, in a file format of our own.
+- `mps`, `xpu`, `mtia`: questions are answered (`is_available()`), work raises.
+- `cuda`: without a GPU questions are answered and switches do no harm; work raises.
 - `backends.*`: switches are kept and change nothing on the CPU.
-- `profiler.profile`: records the CPU; kernels of GPUs are not recorded yet.
-- `fx`, `onnx`, `export`, `sparse`, `nested`: names can be imported (and
-  classes subclassed), and raise NotImplementedError when used.
-- dtypes `float8_e8m0fnu`, `complex32`, `qint8`, ...: names without tensors.
 
-"raises" below: the name can be imported, and says when used why it is not supported.
-
-## Why, what to use, and when to expect it
-
-What the errors say. The table behind it is in `rushlight/_names/absent.py`; names that can be
-imported are in `absent_names.py`.
-
-| why | what to use | when |
-| --- | --- | --- |
-{reasons}"""
+What is not there stands below, by area: why, what to use instead, and the names. One that "can be
+imported" says the same when it is used, so programs that only import it run.
+`python -m rushlight names NAME` looks a name up in this page.
+"""
+NO_REASON = "not in Rushlight, and nothing stands for it: please open an issue if you need it"
+WIDTH = 110
 
 
 def read_names():
@@ -164,25 +157,55 @@ def short(name):
     return "." + name[7:] if name.startswith("Tensor.") else name.removeprefix("torch.")
 
 
-def reasons():
-    """Rows of the table of reasons."""
-    from rushlight._names.absent import REASONS
+def why(name, made):
+    """What programs are told about a name that is not there."""
+    from rushlight._names.absent import METHODS, explained, why_missing
 
-    rows = sorted(dict.fromkeys(REASONS.values()))
-    return "".join(f"| {why} | {instead or '-'} | {release} |\n" for why, instead, release in rows)
+    if name.startswith("Tensor."):
+        attribute = name.removeprefix("Tensor.")
+        found = next((r for r, names in METHODS.items() if attribute in names.split()), None)
+        return explained(found) if found else NO_REASON
+    try:
+        return getattr(find(name, made), "__unavailable__", None) or NO_REASON
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return why_missing(name.removeprefix("torch.")) or NO_REASON
+
+
+def paragraph(reason, how, names):
+    """One reason with its names, as an item of a list that no line of which is long."""
+    title = reason + (" (can be imported)" if how == "raises" else "")
+    listed = " ".join(f"`{short(name)}`" for name in names)
+    fill = functools.partial(textwrap.fill, width=WIDTH, subsequent_indent="  ",
+                             break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    return fill(f"- **{title}**") + "\n" + fill(listed, initial_indent="  ") + "\n"
+
+
+def area_text(area, absent):
+    """A section: absent is [(tier, name, status, reason)]."""
+    text = f"\n## {area}: what is not there\n"
+    for tier in (1, 2, 3):
+        groups = defaultdict(list)
+        for of, name, how, reason in absent:
+            if of == tier:
+                groups[reason, how].append(name)
+        if groups:
+            count = sum(map(len, groups.values()))
+            text += f"\nTier {tier}, {count} name{'s' if count > 1 else ''}:\n\n"
+            text += "".join(paragraph(*key, names) for key, names in sorted(groups.items()))
+    return text
 
 
 def page():
     """The page as text."""
     made, names = instances(), read_names()
     counts = defaultdict(lambda: [0, 0])  # (area, tier) -> there, all
-    lists = defaultdict(list)  # (area, tier, status) -> names
+    absent = defaultdict(list)  # area -> those that are not there
     for tier, name in names:
         area, how = area_of(name), status(name, made)
         counts[area, tier][0] += how == "there"
         counts[area, tier][1] += 1
         if how != "there":
-            lists[area, tier, how].append(short(name))
+            absent[area].append((tier, name, how, why(name, made)))
 
     def cell(keys):
         there, total = (sum(counts[k][i] for k in keys) for i in (0, 1))
@@ -193,17 +216,8 @@ def page():
         cells = (cell([(area, tier)]) for tier in (1, 2, 3))
         text += f"| {area} | {' | '.join(cells)} |\n"
     cells = (cell([(area, tier) for area in AREAS]) for tier in (1, 2, 3))
-    text += f"| **all** | {' | '.join(cells)} |\n{NOTES.format(reasons=reasons())}"
-    for tier, title in ((1, "Tier 1"), (2, "Tier 2"), (3, "Tier 3")):
-        text += f"\n## {title}: what is not there\n\n"
-        rows = [
-            f"- {area}, {how}: {' '.join(f'`{n}`' for n in lists[area, tier, how])}\n"
-            for area in AREAS
-            for how in ("missing", "raises")
-            if lists[area, tier, how]
-        ]
-        text += "".join(rows) or "Nothing.\n"
-    return text
+    text += f"| **all** | {' | '.join(cells)} |\n{NOTES}"
+    return text + "".join(area_text(area, absent[area]) for area in AREAS if absent[area])
 
 
 def main(arguments):

@@ -216,17 +216,56 @@ PyObject* add_library_folder_(PyObject*, PyObject* path) {
 PyMethodDef functions[] = {
     {"_add_library_folder", add_library_folder_, METH_O, nullptr},
     {"get_num_threads", get_num_threads, METH_NOARGS,
-     "get_num_threads()\n--\n\nThreads that one op on the CPU may use."},
+     "get_num_threads()\n--\n\n"
+     "Threads that one op on the CPU may use.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.get_num_threads() >= 1\n"
+     "    True"},
     {"set_num_threads", set_num_threads_, METH_O,
-     "set_num_threads(n, /)\n--\n\nSets how many threads one op on the CPU may use."},
+     "set_num_threads(n, /)\n--\n\n"
+     "Sets how many threads one op on the CPU may use.\n"
+     "\n"
+     "Arguments:\n"
+     "    n: how many, at least 1.\n"
+     "\n"
+     "Example:\n"
+     "    >>> before = rl.get_num_threads()\n"
+     "    >>> rl.set_num_threads(1); rl.get_num_threads()\n"
+     "    1\n"
+     "    >>> rl.set_num_threads(before)"},
     {"get_num_interop_threads", get_num_interop_threads, METH_NOARGS,
-     "get_num_interop_threads()\n--\n\nThreads for independent pieces of work."},
+     "get_num_interop_threads()\n--\n\n"
+     "Threads for independent pieces of work.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.get_num_interop_threads() >= 1\n"
+     "    True"},
     {"set_num_interop_threads", set_num_interop_threads_, METH_O,
-     "set_num_interop_threads(n, /)\n--\n\nSets the threads for independent pieces of work."},
+     "set_num_interop_threads(n, /)\n--\n\n"
+     "Sets the threads for independent pieces of work.\n"
+     "\n"
+     "Arguments:\n"
+     "    n: kept, and answered by `get_num_interop_threads`.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.set_num_interop_threads(rl.get_num_interop_threads())\n"
+     "    >>> rl.get_num_interop_threads() >= 1\n"
+     "    True"},
     {"memory_stats", memory_stats, METH_NOARGS,
-     "memory_stats()\n--\n\nCounters of the CPU allocator, in bytes and calls."},
+     "memory_stats()\n--\n\n"
+     "Counters of the CPU allocator, in bytes and calls.\n"
+     "\n"
+     "Example:\n"
+     "    >>> isinstance(rl.memory_stats(), dict)\n"
+     "    True"},
     {"reset_peak_memory_stats", reset_peak, METH_NOARGS,
-     "reset_peak_memory_stats()\n--\n\nStarts the peaks of memory_stats anew."},
+     "reset_peak_memory_stats()\n--\n\n"
+     "Starts the peaks of memory_stats anew.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.reset_peak_memory_stats() is None\n"
+     "    True"},
     {"_empty_cpu_cache", empty_cache_, METH_NOARGS, "Gives cached CPU memory back to the system."},
     {"_caching_enabled", read_switch<caching_enabled>, METH_NOARGS, nullptr},
     {"_set_caching_enabled", write_switch<set_caching_enabled>, METH_O,

@@ -138,9 +138,23 @@ PyObject* set_default_device_(PyObject*, PyObject* o) {
 
 PyMethodDef functions[] = {
     {"get_default_device", get_default_device, METH_NOARGS,
-     "get_default_device()\n--\n\nWhere new tensors go on this thread."},
+     "get_default_device()\n--\n\n"
+     "Where new tensors go on this thread.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.get_default_device()\n"
+     "    device(type='cpu')"},
     {"set_default_device", set_default_device_, METH_O,
-     "set_default_device(device, /)\n--\n\nSets where new tensors go on this thread."},
+     "set_default_device(device, /)\n--\n\n"
+     "Sets where new tensors go on this thread.\n"
+     "\n"
+     "Arguments:\n"
+     "    device: a device or its name; None is the CPU.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.set_default_device(\"meta\"); rl.zeros(1).device\n"
+     "    device(type='meta')\n"
+     "    >>> rl.set_default_device(\"cpu\")"},
     {},
 };
 

@@ -191,15 +191,53 @@ PyObject* set_rng_state(PyObject*, PyObject* o) {
 
 PyMethodDef functions[] = {
     {"manual_seed", default_manual_seed, METH_O,
-     "manual_seed(seed, /)\n--\n\nSeeds the default generator and returns it."},
+     "manual_seed(seed, /)\n--\n\n"
+     "Seeds the default generator and returns it.\n"
+     "\n"
+     "Also seeds the generators of all GPUs.\n"
+     "\n"
+     "Arguments:\n"
+     "    seed: an int; negative ones count from 2^64 down.\n"
+     "\n"
+     "Example:\n"
+     "    >>> a = rl.manual_seed(1) and rl.rand(2)\n"
+     "    >>> rl.equal(a, rl.manual_seed(1) and rl.rand(2))\n"
+     "    True"},
     {"seed", default_seed, METH_NOARGS,
-     "seed()\n--\n\nSeeds the default generator from the system's entropy."},
+     "seed()\n--\n\n"
+     "Seeds the default generator from the system's entropy.\n"
+     "\n"
+     "Example:\n"
+     "    >>> isinstance(rl.seed(), int)\n"
+     "    True"},
     {"initial_seed", default_initial_seed, METH_NOARGS,
-     "initial_seed()\n--\n\nThe default generator's seed."},
+     "initial_seed()\n--\n\n"
+     "The default generator's seed.\n"
+     "\n"
+     "Example:\n"
+     "    >>> _ = rl.manual_seed(5)\n"
+     "    >>> rl.initial_seed()\n"
+     "    5"},
     {"get_rng_state", get_rng_state, METH_NOARGS,
-     "get_rng_state()\n--\n\nThe default generator's state, as a uint8 tensor."},
+     "get_rng_state()\n--\n\n"
+     "The default generator's state, as a uint8 tensor.\n"
+     "\n"
+     "Example:\n"
+     "    >>> state = rl.get_rng_state()\n"
+     "    >>> a = rl.rand(2); rl.set_rng_state(state); rl.equal(a, rl.rand(2))\n"
+     "    True"},
     {"set_rng_state", set_rng_state, METH_O,
-     "set_rng_state(new_state, /)\n--\n\nRestores the default generator's state."},
+     "set_rng_state(new_state, /)\n--\n\n"
+     "Restores the default generator's state.\n"
+     "\n"
+     "Arguments:\n"
+     "    new_state: what `get_rng_state` gave.\n"
+     "\n"
+     "Example:\n"
+     "    >>> state = rl.get_rng_state()\n"
+     "    >>> rl.set_rng_state(state)\n"
+     "    >>> rl.equal(rl.get_rng_state(), state)\n"
+     "    True"},
     {},
 };
 

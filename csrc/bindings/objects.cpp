@@ -247,9 +247,23 @@ PyObject* set_printed_package(PyObject*, PyObject* o) {
 PyMethodDef functions[] = {
     {"_set_printed_package", set_printed_package, METH_O, nullptr},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
-     "get_default_dtype()\n--\n\nThe dtype that Python floats become."},
+     "get_default_dtype()\n--\n\n"
+     "The dtype that Python floats become.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.get_default_dtype()\n"
+     "    rushlight.float32"},
     {"set_default_dtype", set_default_dtype_, METH_O,
-     "set_default_dtype(d, /)\n--\n\nSets the floating dtype that Python floats become."},
+     "set_default_dtype(d, /)\n--\n\n"
+     "Sets the floating dtype that Python floats become.\n"
+     "\n"
+     "Arguments:\n"
+     "    d: a floating dtype.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.set_default_dtype(rl.float64); rl.tensor([0.5]).dtype\n"
+     "    rushlight.float64\n"
+     "    >>> rl.set_default_dtype(rl.float32)"},
     {},
 };
 

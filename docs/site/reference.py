@@ -41,6 +41,10 @@ AREAS = {
     "rushlight.doctor.* rushlight.config rushlight.testing rushlight.testing.*",
     "Everything else": "*",
 }
+EXAMPLES_BEGIN = """import math
+import rushlight as rl
+from rushlight import nn, optim
+from rushlight.nn import functional as F"""
 LEFT_OUT = ("rushlight.as_torch", "rushlight.version", "rushlight.return_types")
 SHOWN_LINES = 12  # of a value that is no function and no class
 
@@ -115,12 +119,19 @@ def block(language: str, text: str) -> str:
     return f"````{language}\n{text}\n````"
 
 
+SECTION = re.compile(r"(Arguments|Returns|Raises|Shape|Differs from PyTorch|Example):(?: (.*))?$")
+
+
 def to_markdown(doc: str | None) -> str:
-    """A docstring's paragraphs: examples and what is indented become blocks of code."""
+    """A docstring's paragraphs: sections as lists, examples and what is indented as code."""
     said = []
-    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(doc or "")):
+    # An example may have several paragraphs, and is one block.
+    text = re.sub(r"\n\n(?=    >>> )", "\n", inspect.cleandoc(doc or ""))
+    for paragraph in re.split(r"\n\s*\n", text):
         lines = paragraph.splitlines()
-        if paragraph.lstrip().startswith(">>>"):
+        if lines and (section := SECTION.match(lines[0])):
+            said.append(of_section(section[1], section[2] or "", lines[1:]))
+        elif paragraph.lstrip().startswith(">>>"):
             said.append(block("pycon", inspect.cleandoc(paragraph)))
         elif any(line.startswith("  ") for line in lines):
             at = next(i for i, line in enumerate(lines) if line.startswith("  "))
@@ -128,6 +139,23 @@ def to_markdown(doc: str | None) -> str:
         else:
             said.append(escaped(paragraph))
     return "\n\n".join(filter(None, said))
+
+
+def of_section(title: str, first: str, lines: list[str]) -> str:
+    """Arguments as a list of names in bold, examples as code, the others as a sentence."""
+    if title == "Example":
+        return block("pycon", inspect.cleandoc("\n" + "\n".join(lines)))
+    text = inspect.cleandoc("\n".join([first, *lines]))
+    if title != "Arguments":
+        return f"**{title}:** {escaped(' '.join(text.split()))}"
+    items = []
+    for line in text.splitlines():
+        name = re.match(r"([\w, ]+?)( \([^)]*\))?: (.*)", line)
+        if name and not line.startswith(" "):
+            items.append(f"- **{escaped(name[1])}**{escaped(name[2] or '')}: {escaped(name[3])}")
+        else:
+            items.append(("  " if items else "- ") + escaped(line.strip()))
+    return "**Arguments:**\n\n" + "\n".join(items)
 
 
 def signature(value: Any) -> str:
@@ -230,7 +258,8 @@ def pages() -> dict[str, str]:
             if text is not None:
                 lists[area_of(module.__name__)].append(module.__name__)
                 made[f"reference/{module.__name__}.md"] = text
-    index = "# Reference\n\nEvery public name, by module.\n"
+    index = "# Reference\n\nEvery public name, by module. Examples run as they stand, after\n\n"
+    index += block("python", EXAMPLES_BEGIN) + "\n"
     for area, names in lists.items():
         index += f"\n## {area}\n\n```{{toctree}}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"
     made["reference/index.md"] = index

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+import plots
 import reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,6 +97,9 @@ LISTS = {"decisions/index.md": "decisions/*.md", "benchmarks/index.md": "benchma
 def with_list(text: str, place: str, known: dict[str, str]) -> str:
     pages = [p for p in known.values() if fnmatch(p, LISTS[place]) and p != place]
     names = [os.path.relpath(p, os.path.dirname(place)).removesuffix(".md") for p in pages]
+    if place == "benchmarks/index.md":  # plots.py makes it
+        names.append("pictures")
+        text = text.replace("\n", "\n\n[In pictures](pictures.md).\n", 1)
     return f"{text}\n```{{toctree}}\n:hidden:\n\n" + "\n".join(sorted(names)) + "\n```\n"
 
 
@@ -120,7 +124,7 @@ def stage(folder: Path) -> None:
         else:
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(page, to)
-    for place, text in reference.pages().items():
+    for place, text in (reference.pages() | plots.pages()).items():
         wanted.add(folder / place)
         write(folder / place, text)
     for path in folder.rglob("*"):

@@ -170,7 +170,23 @@ def custom_op(
     tags: Any = None,
 ) -> Callable:
     """Makes an operator of a function: `@custom_op("mylib::name", mutates_args=())`. Its schema
-    comes from the annotations unless it is given; what it writes to stands in mutates_args."""
+    comes from the annotations unless it is given; what it writes to stands in mutates_args.
+
+    Arguments:
+        name: "namespace::name".
+        fn: the function; None makes a decorator.
+        mutates_args: names of arguments that it writes to.
+        device_types: for which kinds of device; None is all.
+        schema: its signature; None reads the annotations.
+        tags: accepted.
+
+    Example:
+        >>> @rl.library.custom_op("doc_example::twice", mutates_args=(), device_types="cpu")
+        ... def twice(x: rl.Tensor) -> rl.Tensor:
+        ...     return x * 2
+        >>> twice(rl.tensor([1.0, 2.0]))
+        tensor([2., 4.])
+    """
     split_name(name)
 
     def make(function):

@@ -23,7 +23,15 @@ _DTYPES = (_C.bfloat16, _C.float16)
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Does autocast know this kind of device?"""
+    """Does autocast know this kind of device?
+
+    Arguments:
+        device_type: such as 'cpu' or 'cuda'.
+
+    Example:
+        >>> rl.amp.is_autocast_available("cpu")
+        True
+    """
     if not isinstance(device_type, str):
         raise TypeError("is_autocast_available: device_type must be a str, "
                         f"not {type(device_type).__name__}")  # fmt: skip

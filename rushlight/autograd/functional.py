@@ -121,7 +121,8 @@ def vjp(func: Callable[..., _Out], inputs: _In, v: _Tensors | None = None,
         strict: raise where an output does not depend on an input.
 
     Example:
-        >>> rl.autograd.functional.vjp(lambda x: x**2, rl.tensor([1.0, 2.0]), v=rl.tensor([1.0, 0.0]))
+        >>> rl.autograd.functional.vjp(lambda x: x**2, rl.tensor([1.0, 2.0]), v=rl.tensor([1.0,
+        ...     0.0]))
         (tensor([1., 4.]), tensor([2., 0.]))
     """
     where = "vjp"
@@ -153,7 +154,8 @@ def jvp(func: Callable[..., _Out], inputs: _In, v: _Tensors | None = None,
         strict: raise where an output does not depend on an input.
 
     Example:
-        >>> rl.autograd.functional.jvp(lambda x: x**2, rl.tensor([1.0, 2.0]), v=rl.tensor([1.0, 0.0]))
+        >>> rl.autograd.functional.jvp(lambda x: x**2, rl.tensor([1.0, 2.0]), v=rl.tensor([1.0,
+        ...     0.0]))
         (tensor([1., 4.]), tensor([2., 0.]))
     """
     where = "jvp"
@@ -340,7 +342,8 @@ def hessian(
         outer_jacobian_strategy: 'reverse-mode' or 'forward-mode'.
 
     Example:
-        >>> rl.autograd.functional.hessian(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]), vectorize=True)
+        >>> rl.autograd.functional.hessian(lambda x: (x**3).sum(), rl.tensor([1.0, 2.0]),
+        ...     vectorize=True)
         tensor([[ 6.,  0.],
                 [ 0., 12.]])
     """

@@ -27,7 +27,17 @@ class _Engine:
 
 
 class Variable(metaclass=_VariableMeta):
-    """``Variable(tensor, requires_grad)`` gives a tensor; every tensor is an instance."""
+    """``Variable(tensor, requires_grad)`` gives a tensor; every tensor is an instance.
+
+    Arguments:
+        data: a tensor.
+        requires_grad: record what is done with it.
+        volatile: accepted, with a warning.
+
+    Example:
+        >>> rl.autograd.Variable(rl.ones(1), requires_grad=True)
+        tensor([1.], requires_grad=True)
+    """
 
     _execution_engine = _Engine()
 

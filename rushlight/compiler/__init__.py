@@ -40,7 +40,12 @@ __all__ = [
 
 
 def is_compiling() -> bool:
-    """Whether a call of a frozen function is being recorded; otherwise Python runs as it is."""
+    """Whether a call of a frozen function is being recorded; otherwise Python runs as it is.
+
+    Example:
+        >>> rl.compiler.is_compiling()
+        False
+    """
     from rushlight import _C
 
     return _C._frozen_is_recording()
@@ -61,6 +66,18 @@ def disable(
     """Runs a function op by op inside compiled ones; usable with and without parentheses.
 
     A frozen function that calls it is left to Python.
+
+    Arguments:
+        fn: the function.
+        recursive: accepted.
+        reason: a text for readers.
+
+    Example:
+        >>> @rl.compiler.disable(reason="calls another library")
+        ... def f(x):
+        ...     return x + 1
+        >>> f(rl.tensor(1))
+        tensor(2)
     """
     if fn is None:
         return disable

@@ -142,6 +142,15 @@ def explain(
 
     ``fn`` may be a function, a module, or what compile returned. The answer prints as text; its
     ``result`` is what fn returned.
+
+    Arguments:
+        fn: a function.
+        options: as for compile.
+
+    Example:
+        >>> report = rl.compiler.explain(lambda x: (x + 1).relu() * 2, options=None)(rl.ones(4))
+        >>> type(report).__name__
+        'Explanation'
     """
     if not callable(fn):
         raise _C.ArgumentTypeError(f"explain: expected a callable, got {type(fn).__name__}")

@@ -27,17 +27,32 @@ def _index(device, optional=True):
 
 
 def is_available() -> bool:
-    """Can tensors live on a GPU? If not, why_unavailable() says why."""
+    """Can tensors live on a GPU? If not, why_unavailable() says why.
+
+    Example:
+        >>> isinstance(rl.cuda.is_available(), bool)
+        True
+    """
     return _cuda.device_count() > 0
 
 
 def why_unavailable() -> str | None:
-    """What keeps tensors from a GPU and what to do about it; None when nothing does."""
+    """What keeps tensors from a GPU and what to do about it; None when nothing does.
+
+    Example:
+        >>> (rl.cuda.why_unavailable() is None) == rl.cuda.is_available()
+        True
+    """
     return None if is_available() else _cuda.why_unavailable()
 
 
 def device_count() -> int:
-    """How many GPUs this process may use."""
+    """How many GPUs this process may use.
+
+    Example:
+        >>> rl.cuda.device_count() >= 0
+        True
+    """
     return _cuda.device_count()
 
 
@@ -47,7 +62,12 @@ def init() -> None:
 
 
 def is_initialized() -> bool:
-    """Has this process opened a GPU?"""
+    """Has this process opened a GPU?
+
+    Example:
+        >>> isinstance(rl.cuda.is_initialized(), bool)
+        True
+    """
     return _cuda.is_initialized()
 
 

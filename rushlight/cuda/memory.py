@@ -46,12 +46,28 @@ def _counter(name, device):
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes that live tensors hold; 0 without a GPU."""
+    """Bytes that live tensors hold; 0 without a GPU.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> rl.cuda.memory_allocated(device=None) >= 0
+        True
+    """
     return _level("allocated", 0, device)
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most bytes that live tensors held since the peaks were reset."""
+    """The most bytes that live tensors held since the peaks were reset.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> rl.cuda.max_memory_allocated(device=None) >= 0
+        True
+    """
     return _level("allocated", 1, device)
 
 
@@ -319,7 +335,12 @@ def host_memory_stats() -> dict[str, Any]:
 
 
 def empty_cache() -> None:
-    """Gives cached memory back to the driver, for other programs to use."""
+    """Gives cached memory back to the driver, for other programs to use.
+
+    Example:
+        >>> rl.cuda.empty_cache() is None
+        True
+    """
     _collect_sent()
     _cuda.empty_cache()
 

@@ -13,13 +13,29 @@ from rushlight.types import Device
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the generator of all devices."""
+    """Seeds the generator of all devices.
+
+    Arguments:
+        seed: an int.
+
+    Example:
+        >>> rl.cuda.manual_seed(0) is None
+        True
+    """
     if is_available():
         _random.manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generator of all devices."""
+    """Seeds the generator of all devices.
+
+    Arguments:
+        seed: an int.
+
+    Example:
+        >>> rl.cuda.manual_seed_all(0) is None
+        True
+    """
     manual_seed(seed)
 
 

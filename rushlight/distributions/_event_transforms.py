@@ -215,7 +215,8 @@ class CatTransform(Transform):
 
     Example:
         >>> D = rl.distributions
-        >>> D.CatTransform([D.ExpTransform(), D.AbsTransform()], lengths=[1, 2])(rl.tensor([0.0, -2.0, 3.0]))
+        >>> D.CatTransform([D.ExpTransform(), D.AbsTransform()], lengths=[1, 2])(rl.tensor([0.0,
+        ...     -2.0, 3.0]))
         tensor([1., 2., 3.])
     """
 

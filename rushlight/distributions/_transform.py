@@ -312,7 +312,8 @@ class IndependentTransform(Transform):
         cache_size: 1 keeps the last pair.
 
     Example:
-        >>> t = rl.distributions.IndependentTransform(rl.distributions.ExpTransform(), 1, cache_size=1)
+        >>> t = rl.distributions.IndependentTransform(rl.distributions.ExpTransform(), 1,
+        ...     cache_size=1)
         >>> t.log_abs_det_jacobian(rl.ones(3), rl.ones(3).exp())
         tensor(3.)
     """

@@ -10,7 +10,18 @@ __all__ = ["ExponentialFamily"]
 
 
 class ExponentialFamily(Distribution):
-    """p(x) = exp(t(x) . n - A(n) + h(x)), with natural parameters n and log-normaliser A."""
+    """p(x) = exp(t(x) . n - A(n) + h(x)), with natural parameters n and log-normaliser A.
+
+    Arguments:
+        batch_shape: shape of the batch.
+        event_shape: shape of one draw.
+        validate_args: check the arguments; None follows the global setting.
+
+    Example:
+        >>> isinstance(rl.distributions.Normal(0.0, 1.0, validate_args=True),
+        ...     rl.distributions.ExponentialFamily)
+        True
+    """
 
     @property
     def _natural_params(self):

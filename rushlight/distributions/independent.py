@@ -26,7 +26,8 @@ class Independent(Distribution):
         validate_args: check the arguments; None follows the global setting.
 
     Example:
-        >>> d = rl.distributions.Independent(rl.distributions.Normal(rl.zeros(3), rl.ones(3)), 1, validate_args=True)
+        >>> d = rl.distributions.Independent(rl.distributions.Normal(rl.zeros(3), rl.ones(3)), 1,
+        ...     validate_args=True)
         >>> d.event_shape, d.log_prob(rl.zeros(3))
         (rushlight.Size([3]), tensor(-2.7568))
     """

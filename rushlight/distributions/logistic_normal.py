@@ -21,7 +21,8 @@ class LogisticNormal(TransformedDistribution):
         validate_args: check the arguments; None follows the global setting.
 
     Example:
-        >>> x = rl.distributions.LogisticNormal(rl.zeros(2), rl.ones(2), validate_args=True).sample()
+        >>> x = rl.distributions.LogisticNormal(rl.zeros(2), rl.ones(2),
+        ...     validate_args=True).sample()
         >>> x.shape, round(x.sum().item(), 4)
         (rushlight.Size([3]), 1.0)
     """

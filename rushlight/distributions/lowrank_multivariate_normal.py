@@ -43,7 +43,8 @@ class LowRankMultivariateNormal(AroundLocation):
         validate_args: check the arguments; None follows the global setting.
 
     Example:
-        >>> d = rl.distributions.LowRankMultivariateNormal(rl.zeros(2), rl.ones(2, 1), rl.ones(2), validate_args=True)
+        >>> d = rl.distributions.LowRankMultivariateNormal(rl.zeros(2), rl.ones(2, 1),
+        ...     rl.ones(2), validate_args=True)
         >>> d.mean, d.log_prob(rl.ones(2))
         (tensor([0., 0.]), tensor(-2.7205))
         >>> d.sample((4,)).shape

@@ -77,7 +77,8 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         validate_args: check the arguments; None follows the global setting.
 
     Example:
-        >>> d = rl.distributions.OneHotCategoricalStraightThrough(probs=rl.tensor([0.2, 0.8]), validate_args=True)
+        >>> d = rl.distributions.OneHotCategoricalStraightThrough(probs=rl.tensor([0.2, 0.8]),
+        ...     validate_args=True)
         >>> d.event_shape, d.log_prob(rl.tensor([0.0, 1.0]))
         (rushlight.Size([2]), tensor(-0.2231))
         >>> d.sample((4,)).shape

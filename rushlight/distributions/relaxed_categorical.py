@@ -58,7 +58,8 @@ class RelaxedOneHotCategorical(Relaxed):
         validate_args: check the arguments; None follows the global setting.
 
     Example:
-        >>> d = rl.distributions.RelaxedOneHotCategorical(rl.tensor(0.5), probs=rl.tensor([0.2, 0.8]))
+        >>> d = rl.distributions.RelaxedOneHotCategorical(rl.tensor(0.5), probs=rl.tensor([0.2,
+        ...     0.8]))
         >>> x = d.rsample()
         >>> abs(x.sum().item() - 1) < 1e-5
         True

@@ -30,7 +30,8 @@ class TransformedDistribution(Distribution):
 
     Example:
         >>> base = rl.distributions.Normal(0.0, 1.0)
-        >>> d = rl.distributions.TransformedDistribution(base, rl.distributions.ExpTransform(), validate_args=True)
+        >>> d = rl.distributions.TransformedDistribution(base, rl.distributions.ExpTransform(),
+        ...     validate_args=True)
         >>> d.log_prob(rl.tensor(0.5))
         tensor(-0.4660)
     """

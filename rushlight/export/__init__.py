@@ -58,6 +58,21 @@ def export(
     of the sizes, an error names the Dim and the line. strict means nothing here: both of its values
     run the module's Python. preserve_module_call_signature names submodules (by their paths) that
     unflatten shall call as the module does, so that they can be exchanged.
+
+    Arguments:
+        mod: a module.
+        args: a tuple of inputs.
+        kwargs: named inputs.
+        dynamic_shapes: which sizes may change, by Dim or Dim.DYNAMIC.
+        strict, prefer_deferred_runtime_asserts_over_guards: accepted.
+        preserve_module_call_signature: paths of submodules, as said above.
+
+    Example:
+        >>> batch = rl.export.Dim("batch", min=2)
+        >>> program = rl.export.export(nn.Linear(3, 1), (rl.zeros(2, 3),),
+        ...     dynamic_shapes=({0: batch},))
+        >>> program.module()(rl.zeros(7, 3)).shape
+        rushlight.Size([7, 1])
     """
     from rushlight.export._export import exported
 

@@ -29,7 +29,23 @@ def save(
     pickle_protocol: int = 2,
 ) -> None:
     """Writes an exported program to a file (model.rush). export.load reads it, and so do jit.load
-    and C++ programs, which give the tensors among the inputs, in order."""
+    and C++ programs, which give the tensors among the inputs, in order.
+
+    Arguments:
+        ep: an exported program.
+        f: a path, or a file opened for writing bytes.
+        extra_files: texts by name that go into the file.
+        opset_version, pickle_protocol: accepted.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> program = rl.export.export(nn.ReLU(), (rl.zeros(2),))
+        >>> rl.export.save(program, file, extra_files={"note": "hello"})
+        >>> _ = file.seek(0)
+        >>> rl.export.load(file).module()(rl.tensor([-1.0, 1.0]))
+        tensor([0., 1.])
+    """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"export.save: expected what export.export made, got {type(ep).__name__}")
     from rushlight.serialization import save as save_tensors
@@ -53,7 +69,23 @@ def load(
     expected_opset_version: dict[str, int] | None = None,
 ) -> ExportedProgram:
     """An exported program from a file. Of extra_files, a dict, those values are filled in whose
-    names the file has."""
+    names the file has.
+
+    Arguments:
+        f: a path, or a file opened for reading bytes.
+        extra_files: a dict whose values are filled in.
+        expected_opset_version: accepted.
+
+    Example:
+        >>> import io
+        >>> file, texts = io.BytesIO(), {"note": ""}
+        >>> program = rl.export.export(nn.ReLU(), (rl.zeros(2),))
+        >>> rl.export.save(program, file, extra_files={"note": "hello"})
+        >>> _ = file.seek(0)
+        >>> program = rl.export.load(file, extra_files=texts)
+        >>> texts
+        {'note': 'hello'}
+    """
     from rushlight.jit._files import load as load_program
 
     found: dict[str, Any] = dict.fromkeys((*(extra_files or ()), _ABOUT, _EXAMPLE))
@@ -65,7 +97,7 @@ def load(
         )
     for name in extra_files or ():
         if found[name] is not None:
-            extra_files[name] = found[name]  # type: ignore[index]
+            extra_files[name] = found[name].decode()  # type: ignore[index]
     try:
         data = json.loads(found[_ABOUT])
         return _program_of(module, data, found[_EXAMPLE])

@@ -39,6 +39,14 @@ class Dim:
     Inputs that share a Dim have the same size there. `2 * batch`, `batch + 1` and `batch - 1` are
     sizes that follow it. `Dim.AUTO` leaves it to export whether a size may change, `Dim.DYNAMIC`
     demands that it may, `Dim.STATIC` keeps it.
+
+    Arguments:
+        name: its name.
+        min, max: its range.
+
+    Example:
+        >>> rl.export.Dim("batch", min=2, max=64)
+        Dim('batch', min=2, max=64)
     """
 
     AUTO: ClassVar[DimHint] = DimHint("AUTO")

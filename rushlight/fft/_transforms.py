@@ -271,7 +271,8 @@ def fft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int]
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.fft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.fft2(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        >>> rl.fft.fft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.fft2(rl.ones(2, 4), dim=(0,
+        ...     1))[0, 0]
         (rushlight.Size([2, 4]), tensor(8.+0.j))
     """
     return _c2c("fft.fft2", input, s, dim, norm, True, out)
@@ -291,7 +292,8 @@ def ifft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.ifft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.ifft2(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        >>> rl.fft.ifft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.ifft2(rl.ones(2, 4), dim=(0,
+        ...     1))[0, 0]
         (rushlight.Size([2, 4]), tensor(1.+0.j))
     """
     return _c2c("fft.ifft2", input, s, dim, norm, False, out)
@@ -311,7 +313,8 @@ def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.rfft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.rfft2(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        >>> rl.fft.rfft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.rfft2(rl.ones(2, 4), dim=(0,
+        ...     1))[0, 0]
         (rushlight.Size([2, 3]), tensor(8.+0.j))
     """
     return _r2c("fft.rfft2", input, s, dim, norm, True, out)
@@ -332,7 +335,8 @@ def irfft2(input: Tensor, s: Sequence[int] | None = None,
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.irfft2(rl.ones(2, 3, dtype=rl.complex64), s=(2, 4)).shape, rl.fft.irfft2(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
+        >>> rl.fft.irfft2(rl.ones(2, 3, dtype=rl.complex64), s=(2,
+        ...     4)).shape, rl.fft.irfft2(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
         (rushlight.Size([2, 4]), tensor(1.))
     """
     return _c2r("fft.irfft2", input, s, dim, norm, False, out)
@@ -351,7 +355,8 @@ def hfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.hfft2(rl.ones(2, 3, dtype=rl.complex64), s=(2, 4)).shape, rl.fft.hfft2(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
+        >>> rl.fft.hfft2(rl.ones(2, 3, dtype=rl.complex64), s=(2,
+        ...     4)).shape, rl.fft.hfft2(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
         (rushlight.Size([2, 4]), tensor(8.))
     """
     return _c2r("fft.hfft2", input, s, dim, norm, True, out)
@@ -371,7 +376,8 @@ def ihfft2(input: Tensor, s: Sequence[int] | None = None,
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.ihfft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.ihfft2(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        >>> rl.fft.ihfft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.ihfft2(rl.ones(2, 4),
+        ...     dim=(0, 1))[0, 0]
         (rushlight.Size([2, 3]), tensor(1.-0.j))
     """
     return _r2c("fft.ihfft2", input, s, dim, norm, False, out)
@@ -391,7 +397,8 @@ def fftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int]
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.fftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.fftn(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        >>> rl.fft.fftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.fftn(rl.ones(2, 4), dim=(0,
+        ...     1))[0, 0]
         (rushlight.Size([2, 4]), tensor(8.+0.j))
     """
     return _c2c("fft.fftn", input, s, dim, norm, True, out)
@@ -411,7 +418,8 @@ def ifftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.ifftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.ifftn(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        >>> rl.fft.ifftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.ifftn(rl.ones(2, 4), dim=(0,
+        ...     1))[0, 0]
         (rushlight.Size([2, 4]), tensor(1.+0.j))
     """
     return _c2c("fft.ifftn", input, s, dim, norm, False, out)
@@ -431,7 +439,8 @@ def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.rfftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.rfftn(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        >>> rl.fft.rfftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.rfftn(rl.ones(2, 4), dim=(0,
+        ...     1))[0, 0]
         (rushlight.Size([2, 3]), tensor(8.+0.j))
     """
     return _r2c("fft.rfftn", input, s, dim, norm, True, out)
@@ -451,7 +460,8 @@ def irfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[in
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.irfftn(rl.ones(2, 3, dtype=rl.complex64), s=(2, 4)).shape, rl.fft.irfftn(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
+        >>> rl.fft.irfftn(rl.ones(2, 3, dtype=rl.complex64), s=(2,
+        ...     4)).shape, rl.fft.irfftn(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
         (rushlight.Size([2, 4]), tensor(1.))
     """
     return _c2r("fft.irfftn", input, s, dim, norm, False, out)
@@ -470,7 +480,8 @@ def hfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.hfftn(rl.ones(2, 3, dtype=rl.complex64), s=(2, 4)).shape, rl.fft.hfftn(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
+        >>> rl.fft.hfftn(rl.ones(2, 3, dtype=rl.complex64), s=(2,
+        ...     4)).shape, rl.fft.hfftn(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
         (rushlight.Size([2, 4]), tensor(8.))
     """
     return _c2r("fft.hfftn", input, s, dim, norm, True, out)
@@ -489,7 +500,8 @@ def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[in
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.ihfftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.ihfftn(rl.ones(2, 4), dim=(0, 1))[0, 0]
+        >>> rl.fft.ihfftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.ihfftn(rl.ones(2, 4),
+        ...     dim=(0, 1))[0, 0]
         (rushlight.Size([2, 3]), tensor(1.-0.j))
     """
     return _r2c("fft.ihfftn", input, s, dim, norm, False, out)

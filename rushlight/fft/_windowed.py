@@ -58,7 +58,8 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     Shape: (..., frequencies, windows).
 
     Example:
-        >>> rl.stft(rl.zeros(100), n_fft=16, hop_length=8, window=rl.hann_window(16), return_complex=True).shape
+        >>> rl.stft(rl.zeros(100), n_fft=16, hop_length=8, window=rl.hann_window(16),
+        ...     return_complex=True).shape
         rushlight.Size([9, 13])
     """
     if not (input.is_floating_point() or input.is_complex()):

@@ -112,7 +112,8 @@ def functional_call(
 
     Example:
         >>> layer = nn.Linear(2, 1, bias=False)
-        >>> rl.func.functional_call(layer, {"weight": rl.ones(1, 2)}, rl.tensor([3.0, 4.0]), strict=True)
+        >>> rl.func.functional_call(layer, {"weight": rl.ones(1, 2)}, rl.tensor([3.0, 4.0]),
+        ...     strict=True)
         tensor([7.])
     """
     if isinstance(parameter_and_buffer_dicts, dict):

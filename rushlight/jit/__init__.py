@@ -90,6 +90,16 @@ def script(
     Parameters without annotation are tensors; example_inputs (a list of tuples) tells their types
     instead. A module gives a module that shares its parameters and buffers, with forward and the
     methods that are marked with @jit.export. Classes come back as they are.
+
+    Arguments:
+        obj: a function, a module or a class.
+        optimize: accepted.
+        example_inputs: accepted.
+
+    Example:
+        >>> net = rl.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), optimize=None)
+        >>> net(rl.zeros(1, 2)).shape
+        rushlight.Size([1, 2])
     """
     if obj is None:
         return script
@@ -157,12 +167,22 @@ def interface(obj: _F) -> _F:
 
 
 def is_scripting() -> bool:
-    """Whether the code runs as a program: no, as this is Python; script compiles it as True."""
+    """Whether the code runs as a program: no, as this is Python; script compiles it as True.
+
+    Example:
+        >>> rl.jit.is_scripting()
+        False
+    """
     return False
 
 
 def is_tracing() -> bool:
-    """Whether this thread is being traced."""
+    """Whether this thread is being traced.
+
+    Example:
+        >>> rl.jit.is_tracing()
+        False
+    """
     return _C._jit_is_tracing()
 
 
@@ -186,14 +206,31 @@ class Attribute:
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """Runs the function; the result waits in a Future."""
+    """Runs the function; the result waits in a Future.
+
+    Arguments:
+        func: the function.
+        args, kwargs: what it is called with.
+
+    Example:
+        >>> rl.jit.wait(rl.jit.fork(rl.add, rl.tensor(1), 2))
+        tensor(3)
+    """
     future = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
 def wait(future: Future) -> Any:
-    """The result of a forked function."""
+    """The result of a forked function.
+
+    Arguments:
+        future: what fork gave.
+
+    Example:
+        >>> rl.jit.wait(rl.jit.fork(rl.neg, rl.tensor(1)))
+        tensor(-1)
+    """
     return future.wait()
 
 

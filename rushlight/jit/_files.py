@@ -16,7 +16,20 @@ __all__ = ["load", "save"]
 
 def save(m: Any, f: FileLike | Any, _extra_files: dict[str, Any] | None = None) -> None:
     """Writes what jit.trace or jit.script made to a file (model.rush), which jit.load and C++
-    programs read."""
+    programs read.
+
+    Arguments:
+        m: what trace or script made.
+        f: a path, or a file opened for writing bytes.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> rl.jit.save(rl.jit.trace(nn.ReLU(), (rl.zeros(1),)), file)
+        >>> _ = file.seek(0)
+        >>> rl.jit.load(file)(rl.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
     if not isinstance(m, TopLevelTracedModule | ScriptFunction):
         if not isinstance(m, ScriptModule):
             raise TypeError(
@@ -60,6 +73,18 @@ def load(
     are known here; else a call of it names the one that is not.
 
     Of _extra_files, a dict, those values are filled in whose names the file has.
+
+    Arguments:
+        f: a path, or a file opened for reading bytes.
+        map_location: where tensors go; None is where they were.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> rl.jit.save(rl.jit.trace(nn.Tanh(), (rl.zeros(1),)), file)
+        >>> _ = file.seek(0)
+        >>> rl.jit.load(file, map_location="cpu")(rl.zeros(2))
+        tensor([0., 0.])
     """
     device = None if map_location is None else _C.device(map_location)
     data, path = None, b""

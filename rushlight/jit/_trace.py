@@ -47,6 +47,21 @@ def trace(
 
     Python is run once: branches, loops and numbers become what they were. A module gives a module
     that shares its parameters and buffers; a function gives a function.
+
+    Arguments:
+        func: a function or a module.
+        example_inputs: what it is called with while it is recorded.
+        optimize: accepted.
+        check_trace: run the program once more and compare.
+        check_inputs: further inputs to compare with.
+        check_tolerance: how much results may differ.
+        strict: accepted.
+        example_kwarg_inputs: named ones.
+
+    Example:
+        >>> program = rl.jit.trace(lambda x: x.relu() * 2, (rl.zeros(3),), check_trace=True)
+        >>> program(rl.tensor([-1.0, 0.0, 1.0]))
+        tensor([0., 0., 2.])
     """
     if isinstance(func, TopLevelTracedModule | ScriptFunction):
         warnings.warn("trace: this was traced before; it is returned as it is", stacklevel=2)

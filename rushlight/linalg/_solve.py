@@ -350,7 +350,8 @@ def lstsq(
 
     Example:
         >>> A = rl.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
-        >>> rl.linalg.lstsq(A, rl.tensor([[1.0], [3.0], [5.0]]), driver="gelsd").solution.round(decimals=3)
+        >>> rl.linalg.lstsq(A, rl.tensor([[1.0], [3.0], [5.0]]),
+        ...     driver="gelsd").solution.round(decimals=3)
         tensor([[1.],
                 [2.]])
     """

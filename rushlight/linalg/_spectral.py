@@ -33,7 +33,8 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None,
         out: a tensor to write the result into.
 
     Example:
-        >>> U, S, Vh = rl.linalg.svd(rl.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]), full_matrices=False)
+        >>> U, S, Vh = rl.linalg.svd(rl.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]),
+        ...     full_matrices=False)
         >>> S, U.shape
         (tensor([4., 3.]), rushlight.Size([3, 2]))
     """

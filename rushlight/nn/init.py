@@ -174,7 +174,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 @no_grad()
 def ones_(tensor: Tensor) -> Tensor:
-    """Ones.
+    """Fills a tensor with the number 1.
 
     Arguments:
         tensor: the tensor to fill.
@@ -188,7 +188,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def zeros_(tensor: Tensor) -> Tensor:
-    """Zeros.
+    """Fills a tensor with the number 0.
 
     Arguments:
         tensor: the tensor to fill.
@@ -414,7 +414,7 @@ def sparse_(
         generator: where the random numbers come from; None is the default generator.
 
     Example:
-        >>> nn.init.sparse_(rl.empty(10, 2), sparsity=0.3).count_nonzero(dim=0)
+        >>> nn.init.sparse_(rl.empty(10, 2), sparsity=0.3, std=0.1).count_nonzero(dim=0)
         tensor([7, 7])
     """
     if tensor.dim() != 2:

@@ -133,10 +133,8 @@ _HOOKS = (
 class Optimizer:
     """Holds groups of parameters with their options, and a state for each parameter.
 
-    A subclass calls ``super().__init__(params, defaults)`` and defines ``step``.
-
     All optimizers share zero_grad(), step(), state_dict(), load_state_dict(), add_param_group()
-    and param_groups, whose settings may be changed at any time.
+    and param_groups, whose settings may be changed at any time. One of your own overrides step().
 
     Arguments:
         params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
@@ -144,11 +142,16 @@ class Optimizer:
         defaults: the settings of groups that say nothing else.
 
     Example:
-        >>> layer = nn.Linear(2, 1)
-        >>> groups = [{"params": [layer.weight], "lr": 0.1}, {"params": [layer.bias]}]
-        >>> optimizer = optim.SGD(groups, lr=0.01)
-        >>> [group["lr"] for group in optimizer.param_groups]
-        [0.1, 0.01]
+        >>> class Descent(optim.Optimizer):
+        ...     @rl.no_grad()
+        ...     def step(self, closure=None):
+        ...         for group in self.param_groups:
+        ...             for p in group["params"]:
+        ...                 p -= group["lr"] * p.grad
+        >>> x = rl.tensor([1.0], requires_grad=True)
+        >>> optimizer = Descent([x], {"lr": 0.25})
+        >>> (x**2).backward(); optimizer.step(); x
+        tensor([0.5000], requires_grad=True)
     """
 
     if TYPE_CHECKING:  # made by name in __init__

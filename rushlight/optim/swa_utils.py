@@ -269,7 +269,8 @@ class SWALR(LRScheduler):
 
     Example:
         >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
-        >>> scheduler = optim.swa_utils.SWALR(optimizer, 0.5, anneal_epochs=2, anneal_strategy="linear")
+        >>> scheduler = optim.swa_utils.SWALR(optimizer, 0.5, anneal_epochs=2,
+        ...     anneal_strategy="linear")
         >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
         [0.75]
     """

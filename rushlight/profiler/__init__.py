@@ -36,7 +36,12 @@ def kineto_available() -> bool:
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be recorded: the CPU's work, and the GPUs' where there are any."""
+    """What can be recorded: the CPU's work, and the GPUs' where there are any.
+
+    Example:
+        >>> rl.profiler.ProfilerActivity.CPU in rl.profiler.supported_activities()
+        True
+    """
     from rushlight import cuda
 
     gpus = {ProfilerActivity.CUDA} if cuda.is_available() else set()

@@ -31,7 +31,21 @@ class ProfilerAction(enum.Enum):
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
              skip_first_wait: int = 0) -> Callable:  # fmt: skip
-    """The action of each step: skip_first, then cycles of wait, warmup and active steps."""
+    """The action of each step: skip_first, then cycles of wait, warmup and active steps.
+
+    Arguments:
+        wait: steps that are passed over.
+        warmup: steps that run with the profiler but are thrown away.
+        active: steps that are recorded.
+        repeat: how many cycles; 0 goes on.
+        skip_first: steps before the first cycle.
+        skip_first_wait: 1 leaves out the first wait.
+
+    Example:
+        >>> action = rl.profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
+        >>> [action(step).name for step in range(4)]
+        ['NONE', 'WARMUP', 'RECORD_AND_SAVE', 'NONE']
+    """
 
     given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat,
              "skip_first": skip_first}  # fmt: skip

@@ -141,7 +141,19 @@ def load(
 
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
-    """The names in a file that load would refuse, without loading it."""
+    """The names in a file that load would refuse, without loading it.
+
+    Arguments:
+        f: a path or an open file.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> rl.save({"x": rl.ones(1)}, file)
+        >>> _ = file.seek(0)
+        >>> rl.serialization.get_unsafe_globals_in_checkpoint(file)
+        []
+    """
     from rushlight.serialization._load import unsafe_globals as run
 
     return run(f)

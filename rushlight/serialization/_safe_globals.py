@@ -33,22 +33,53 @@ def add_safe_globals(safe_globals: list[Callable | tuple[Callable, str]]) -> Non
 
     An entry is a class or function, or a tuple of one and the full name that it has in the file.
     Whoever wrote the file then chooses the arguments of its constructor or call.
+
+    Arguments:
+        safe_globals: classes or functions.
+
+    Example:
+        >>> class Settings: pass
+        >>> rl.serialization.add_safe_globals([Settings])
+        >>> Settings in rl.serialization.get_safe_globals()
+        True
+        >>> rl.serialization.clear_safe_globals()
     """
     _allowed.update(_checked(safe_globals))
 
 
 def get_safe_globals() -> list[Callable | tuple[Callable, str]]:
-    """What add_safe_globals was given so far."""
+    """What add_safe_globals was given so far.
+
+    Example:
+        >>> rl.serialization.get_safe_globals()
+        []
+    """
     return list(_allowed)
 
 
 def clear_safe_globals() -> None:
-    """Forgets everything that add_safe_globals was given."""
+    """Forgets everything that add_safe_globals was given.
+
+    Example:
+        >>> rl.serialization.clear_safe_globals()
+        >>> rl.serialization.get_safe_globals()
+        []
+    """
     _allowed.clear()
 
 
 class safe_globals:
-    """A context in which load may use the given classes and functions."""
+    """A context in which load may use the given classes and functions.
+
+    Arguments:
+        safe_globals: classes or functions.
+
+    Example:
+        >>> class Settings: pass
+        >>> with rl.serialization.safe_globals([Settings]):
+        ...     print(Settings in rl.serialization.get_safe_globals())
+        True
+    """
 
     def __init__(self, safe_globals: list[Callable | tuple[Callable, str]]) -> None:
         self.safe_globals = safe_globals

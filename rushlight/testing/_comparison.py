@@ -37,6 +37,19 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True,
     """Raises AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
     Without rtol and atol, the tolerances of the dtype hold, of the less exact one if they differ.
+
+    Arguments:
+        actual, expected: tensors, numbers, or containers of them.
+        allow_subclasses: let classes differ, as long as they are related.
+        rtol, atol: tolerances; None takes those of the dtype.
+        equal_nan: let nan equal nan.
+        check_device, check_dtype, check_layout, check_stride: what has to agree besides.
+        msg: another text for the error, or a function of it.
+
+    Raises: AssertionError with the number of differences, the largest, and where it is.
+
+    Example:
+        >>> rl.testing.assert_close(rl.tensor([1.0]), rl.tensor([1.01]), rtol=0.1, atol=0.0)
     """
     if (rtol is None) != (atol is None):
         raise ValueError(f"assert_close: give rtol and atol or neither, got {rtol} and {atol}")

@@ -20,7 +20,23 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: memory_format | None = None,
 ) -> Tensor:
-    """Uniform numbers from [low, high): by default (-9, 9), for uint8 (0, 10), or bools."""
+    """Uniform numbers from [low, high): by default (-9, 9), for uint8 (0, 10), or bools.
+
+    Arguments:
+        shape: the shape, as a sequence or as one argument per dim.
+        dtype: its dtype.
+        device: where it lies.
+        low, high: the range; None is -9 to 9, or what the dtype has.
+        requires_grad: record what is done with it for backward.
+        noncontiguous: with gaps in memory.
+        exclude_zero: no zeros.
+        memory_format: the order of dims in memory.
+
+    Example:
+        >>> x = rl.testing.make_tensor(2, 3, dtype=rl.int64, low=1, high=3)
+        >>> x.shape, bool(((x >= 1) & (x < 3)).all())
+        (rushlight.Size([2, 3]), True)
+    """
     shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     low_default, high_default = (
         (0, 2) if dtype == _C.bool else (0, 10) if dtype == _C.uint8 else (-9, 10)

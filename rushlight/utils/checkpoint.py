@@ -381,6 +381,24 @@ def checkpoint(
     ``determinism_check`` ("default" or "none") compares shapes, dtypes and devices of what both
     runs save; ``debug`` adds the stacks to that error; ``early_stop`` ends the second run once
     everything is there.
+
+    Trades time for memory: what backward needs is computed again when it is needed.
+
+    Arguments:
+        function: the part of a model.
+        args, kwargs: what it is called with.
+        use_reentrant: False is the better way, and the one to ask for; None warns.
+        context_fn: two context managers, around the first run and the second.
+        determinism_check: 'default' compares shapes and dtypes of both runs, 'none' does not.
+        debug: keep what both runs did, for errors.
+        early_stop: end the second run once everything is there.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> x = rl.ones(1, 2, requires_grad=True)
+        >>> rl.utils.checkpoint.checkpoint(layer, x, use_reentrant=False).sum().backward()
+        >>> x.grad.shape
+        rushlight.Size([1, 2])
     """
     if use_reentrant is None:
         warnings.warn("checkpoint: pass use_reentrant explicitly; False is recommended, True is "
@@ -401,7 +419,21 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: Any, input: Tensor, use_reentrant: Any = None, **kwargs: Any
 ) -> Any:
-    """Runs functions one after the other, in segments; all but the last are checkpointed."""
+    """Runs functions one after the other, in segments; all but the last are checkpointed.
+
+    Arguments:
+        functions: an nn.Sequential, or a list of functions.
+        segments: into how many parts they are cut.
+        input: what goes into the first.
+        use_reentrant: as for checkpoint.
+        kwargs: more arguments of checkpoint.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+        >>> x = rl.ones(1, 2, requires_grad=True)
+        >>> rl.utils.checkpoint.checkpoint_sequential(net, 2, x, use_reentrant=False).shape
+        rushlight.Size([1, 1])
+    """
     if use_reentrant is None:
         warnings.warn("checkpoint_sequential: pass use_reentrant explicitly; False is recommended, "
                       "True is taken now", stacklevel=2)  # fmt: skip

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 import rushlight as rl
+from rushlight.__main__ import main
+from rushlight._names.page import entries
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -50,6 +52,29 @@ def test_the_page_is_up_to_date():
     command = [sys.executable, str(ROOT / "tools" / "compatibility.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert max(map(len, (ROOT / "docs" / "compatibility.md").read_text().splitlines())) <= 120
+
+
+ASKED = """# Names
+
+- **there are no
+  widgets; use gadgets**
+  `a.widget` `.spin`
+- **another reason** (can be imported)
+  `b`
+"""
+
+
+def test_the_page_can_be_asked(capsys):
+    assert (
+        entries(ASKED, "torch.a.widget") == "a.widget: not there. there are no widgets; use gadgets"
+    )
+    assert "there are no widgets" in entries(ASKED, "Tensor.spin")
+    assert "not among the names that are missing" in entries(ASKED, "widget")
+    assert main(["names", "nn.Linear"]) == 0
+    assert "not among the names that are missing" in capsys.readouterr().out
+    assert main(["names"]) == 0
+    assert capsys.readouterr().out.startswith("# Compatibility with PyTorch")
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_files_and_gradients(tmp_path):
     save(ep, tmp_path / "model.rush", extra_files={"notes.txt": "hello"})
     extra = {"notes.txt": ""}
     again = load(tmp_path / "model.rush", extra_files=extra)
-    assert extra["notes.txt"] == b"hello" and again.range_constraints == ep.range_constraints
+    assert extra["notes.txt"] == "hello" and again.range_constraints == ep.range_constraints
     x = rl.randn(3, 9, 8, requires_grad=True)
     both(net, again, x)
     assert rl.equal(rl.jit.load(tmp_path / "model.rush")(x), net(x))

@@ -54,9 +54,19 @@ PyObject* checks_nan(PyObject*, PyObject*) { return PyBool_FromLong(g_anomaly & 
 PyMethodDef functions[] = {
     {"_set_anomaly", as_method(set_anomaly_), METH_FASTCALL, nullptr},
     {"is_anomaly_enabled", is_enabled, METH_NOARGS,
-     "is_anomaly_enabled()\n--\n\nWhether anomaly detection is on."},
+     "is_anomaly_enabled()\n--\n\n"
+     "Whether anomaly detection is on.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.is_anomaly_enabled()\n"
+     "    False"},
     {"is_anomaly_check_nan_enabled", checks_nan, METH_NOARGS,
-     "is_anomaly_check_nan_enabled()\n--\n\nWhether anomaly detection looks for NaN."},
+     "is_anomaly_check_nan_enabled()\n--\n\n"
+     "Whether anomaly detection looks for NaN.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.is_anomaly_check_nan_enabled()\n"
+     "    True"},
     {},
 };
 

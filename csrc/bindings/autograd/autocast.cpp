@@ -133,26 +133,91 @@ PyObject* decrement(PyObject*, PyObject*) { return PyLong_FromLong(autocast_nest
 
 PyMethodDef functions[] = {
     {"is_autocast_enabled", as_method(is_enabled), kFastcall,
-     "is_autocast_enabled(device_type='cuda')\n--\n\nWhether autocast is on for a device type, on "
-     "this thread."},
+     "is_autocast_enabled(device_type='cuda')\n--\n\n"
+     "Whether autocast is on for a device type, on this thread.\n"
+     "\n"
+     "Arguments:\n"
+     "    device_type: 'cpu' or 'cuda'.\n"
+     "\n"
+     "Example:\n"
+     "    >>> with rl.autocast(\"cpu\"):\n"
+     "    ...     rl.is_autocast_enabled(\"cpu\")\n"
+     "    True"},
     {"set_autocast_enabled", as_method(set_enabled), kFastcall,
-     "set_autocast_enabled(device_type, enabled)\n--\n\nSwitches autocast for a device type."},
+     "set_autocast_enabled(device_type, enabled)\n--\n\n"
+     "Switches autocast for a device type.\n"
+     "\n"
+     "Arguments:\n"
+     "    device_type: 'cpu' or 'cuda'.\n"
+     "    enabled: whether it is on.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.set_autocast_enabled(\"cpu\", True); rl.is_autocast_enabled(\"cpu\")\n"
+     "    True\n"
+     "    >>> rl.set_autocast_enabled(\"cpu\", False)"},
     {"get_autocast_dtype", as_method(get_dtype), kFastcall,
-     "get_autocast_dtype(device_type)\n--\n\nThe dtype that autocast casts to."},
+     "get_autocast_dtype(device_type)\n--\n\n"
+     "The dtype that autocast casts to.\n"
+     "\n"
+     "Arguments:\n"
+     "    device_type: 'cpu' or 'cuda'.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.get_autocast_dtype(\"cpu\")\n"
+     "    rushlight.bfloat16"},
     {"set_autocast_dtype", as_method(set_dtype), kFastcall,
-     "set_autocast_dtype(device_type, dtype)\n--\n\nSets the dtype that autocast casts to."},
+     "set_autocast_dtype(device_type, dtype)\n--\n\n"
+     "Sets the dtype that autocast casts to.\n"
+     "\n"
+     "Arguments:\n"
+     "    device_type: 'cpu' or 'cuda'.\n"
+     "    dtype: the 16-bit dtype.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.set_autocast_dtype(\"cpu\", rl.bfloat16); rl.get_autocast_dtype(\"cpu\")\n"
+     "    rushlight.bfloat16"},
     {"_is_autocast_on", is_on, METH_NOARGS, nullptr},
     {"_autocast_policy", as_method(policy), kFastcall, nullptr},
     {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS,
-     "is_autocast_cache_enabled()\n--\n\nWhether cast weights are kept for a region."},
+     "is_autocast_cache_enabled()\n--\n\n"
+     "Whether cast weights are kept for a region.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.is_autocast_cache_enabled()\n"
+     "    True"},
     {"set_autocast_cache_enabled", set_cache_enabled, METH_O,
-     "set_autocast_cache_enabled(enabled, /)\n--\n\nSwitches the keeping of cast weights."},
+     "set_autocast_cache_enabled(enabled, /)\n--\n\n"
+     "Switches the keeping of cast weights.\n"
+     "\n"
+     "Arguments:\n"
+     "    enabled: whether they are kept.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.set_autocast_cache_enabled(True); rl.is_autocast_cache_enabled()\n"
+     "    True"},
     {"clear_autocast_cache", clear_cache, METH_NOARGS,
-     "clear_autocast_cache()\n--\n\nForgets the cast weights."},
+     "clear_autocast_cache()\n--\n\n"
+     "Forgets the cast weights.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.clear_autocast_cache() is None\n"
+     "    True"},
     {"autocast_increment_nesting", increment, METH_NOARGS,
-     "autocast_increment_nesting()\n--\n\nOne region deeper; returns the depth."},
+     "autocast_increment_nesting()\n--\n\n"
+     "One region deeper; returns the depth.\n"
+     "\n"
+     "Example:\n"
+     "    >>> before = rl.autocast_increment_nesting()\n"
+     "    >>> rl.autocast_decrement_nesting() == before - 1\n"
+     "    True"},
     {"autocast_decrement_nesting", decrement, METH_NOARGS,
-     "autocast_decrement_nesting()\n--\n\nOne region less deep; returns the depth."},
+     "autocast_decrement_nesting()\n--\n\n"
+     "One region less deep; returns the depth.\n"
+     "\n"
+     "Example:\n"
+     "    >>> before = rl.autocast_increment_nesting()\n"
+     "    >>> rl.autocast_decrement_nesting() == before - 1\n"
+     "    True"},
     {},
 };
 

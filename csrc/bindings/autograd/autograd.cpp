@@ -196,10 +196,22 @@ PyMethodDef functions[] = {
     {"_backward", as_method(backward_), kFastcall, nullptr},
     {"_grad", as_method(grad_), kFastcall, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
-     "is_grad_enabled()\n--\n\nWhether operations are recorded on this thread."},
+     "is_grad_enabled()\n--\n\n"
+     "Whether operations are recorded on this thread.\n"
+     "\n"
+     "Example:\n"
+     "    >>> with rl.no_grad():\n"
+     "    ...     rl.is_grad_enabled()\n"
+     "    False"},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
     {"is_inference_mode_enabled", is_inference, METH_NOARGS,
-     "is_inference_mode_enabled()\n--\n\nWhether inference mode is on for this thread."},
+     "is_inference_mode_enabled()\n--\n\n"
+     "Whether inference mode is on for this thread.\n"
+     "\n"
+     "Example:\n"
+     "    >>> with rl.inference_mode():\n"
+     "    ...     rl.is_inference_mode_enabled()\n"
+     "    True"},
     {"_set_inference_mode", set_inference, METH_O, nullptr},
     {},
 };

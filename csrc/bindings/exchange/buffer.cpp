@@ -135,7 +135,18 @@ PyObject* from_buffer(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* 
 PyMethodDef functions[] = {
     {"frombuffer", as_method(from_buffer), kFastcall,
      "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\n"
-     "A 1-d tensor over the memory of an object with a buffer."},
+     "A 1-d tensor over the memory of an object with a buffer.\n"
+     "\n"
+     "Arguments:\n"
+     "    buffer: bytes, bytearray, memoryview, array.array, ...\n"
+     "    dtype: how to read the bytes.\n"
+     "    count: how many elements; -1 is all.\n"
+     "    offset: bytes to skip.\n"
+     "    requires_grad: record what is done with it for backward.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.frombuffer(bytearray([1, 2, 3, 4]), dtype=rl.uint8, offset=2)\n"
+     "    tensor([3, 4], dtype=rushlight.uint8)"},
     {},
 };
 

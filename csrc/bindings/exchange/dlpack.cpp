@@ -219,9 +219,27 @@ PyMethodDef methods[] = {
 PyMethodDef functions[] = {
     {"from_dlpack", as_method(from_dlpack), kFastcall,
      "from_dlpack(ext_tensor, *, device=None, copy=None)\n--\n\n"
-     "A tensor over the memory of an object with __dlpack__."},
+     "A tensor over the memory of an object with __dlpack__.\n"
+     "\n"
+     "Arguments:\n"
+     "    ext_tensor: an object with `__dlpack__`, such as an array of NumPy, CuPy or JAX.\n"
+     "    device: where it is to lie.\n"
+     "    copy: True always copies, False never; None copies where needed.\n"
+     "\n"
+     "Example:\n"
+     "    >>> import numpy as np\n"
+     "    >>> rl.from_dlpack(np.arange(3), copy=True)\n"
+     "    tensor([0, 1, 2])"},
     {"to_dlpack", to_dlpack, METH_O,
-     "to_dlpack(tensor, /)\n--\n\nA legacy DLPack capsule over the tensor's memory."},
+     "to_dlpack(tensor, /)\n--\n\n"
+     "A legacy DLPack capsule over the tensor's memory.\n"
+     "\n"
+     "Arguments:\n"
+     "    tensor: the tensor.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.from_dlpack(rl.to_dlpack(rl.tensor([1, 2])))\n"
+     "    tensor([1, 2])"},
     {},
 };
 

@@ -238,14 +238,40 @@ PyObject* from_numpy(PyObject*, PyObject* o) {
 
 PyMethodDef methods[] = {
     {"numpy", as_method(numpy_method), kFastcall,
-     "numpy($self, /, *, force=False)\n--\n\nA NumPy array over the same memory."},
+     "numpy($self, /, *, force=False)\n--\n\n"
+     "A NumPy array over the same memory.\n"
+     "\n"
+     "Writing to one writes to the other.\n"
+     "\n"
+     "Arguments:\n"
+     "    force: copy what cannot be shared: tensors on GPUs, or that need a gradient.\n"
+     "\n"
+     "Raises: TypeError: for a tensor on a GPU, and RuntimeError for one that needs a\n"
+     "    gradient, without force.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.ones(2, requires_grad=True).numpy(force=True)\n"
+     "    array([1., 1.], dtype=float32)"},
     {"__array__", as_method(array_method), kFastcall,
      "__array__($self, /, dtype=None, copy=None)\n--\n\nWhat numpy.asarray calls."},
     {},
 };
 PyMethodDef functions[] = {
     {"from_numpy", from_numpy, METH_O,
-     "from_numpy(ndarray, /)\n--\n\nA tensor over the memory of a NumPy array."},
+     "from_numpy(ndarray, /)\n--\n\n"
+     "A tensor over the memory of a NumPy array.\n"
+     "\n"
+     "Writing to one writes to the other.\n"
+     "\n"
+     "Arguments:\n"
+     "    ndarray: an array of a dtype that exists here, with strides that are not\n"
+     "        negative.\n"
+     "\n"
+     "Example:\n"
+     "    >>> import numpy as np\n"
+     "    >>> array = np.array([1, 2])\n"
+     "    >>> x = rl.from_numpy(array); x[0] = 9; array\n"
+     "    array([9, 2])"},
     {},
 };
 

@@ -235,13 +235,56 @@ PyObject* tolist(PyObject* self, PyObject*) {
 PyMethodDef functions[] = {
     {"tensor", as_method(tensor), kFastcall,
      "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\n"
-     "A new tensor with a copy of the data: numbers, nested sequences, arrays."},
+     "A new tensor with a copy of the data: numbers, nested sequences, arrays.\n"
+     "\n"
+     "The dtype follows from the data: bool, int64, the default dtype for floats, or that\n"
+     "of an array. `as_tensor` and `from_numpy` share memory instead.\n"
+     "\n"
+     "Arguments:\n"
+     "    data: a number, nested lists or tuples, an array, or a tensor (then `clone` says\n"
+     "        it better).\n"
+     "    dtype: dtype of the result; None takes that of the data.\n"
+     "    device: where it lies; None is the default device, or that of a tensor.\n"
+     "    requires_grad: record what is done with it for backward.\n"
+     "    pin_memory: put it into page-locked memory.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.tensor([[1, 2], [3, 4]], dtype=rl.float32)\n"
+     "    tensor([[1., 2.],\n"
+     "            [3., 4.]])\n"
+     "    >>> rl.tensor([1, 2.5]).dtype, rl.tensor(3).shape\n"
+     "    (rushlight.float32, rushlight.Size([]))"},
     {"as_tensor", as_method(as_tensor), kFastcall,
      "as_tensor(data, dtype=None, device=None)\n--\n\n"
-     "The data as a tensor, over the same memory where possible."},
+     "The data as a tensor, over the same memory where possible.\n"
+     "\n"
+     "Arguments:\n"
+     "    data: a number, nested lists, an array or a tensor.\n"
+     "    dtype: dtype of the result; another one than the data's makes a copy.\n"
+     "    device: where it lies; another device makes a copy.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.tensor([1, 2])\n"
+     "    >>> rl.as_tensor(x) is x, rl.as_tensor([1, 2], dtype=rl.float64)\n"
+     "    (True, tensor([1., 2.], dtype=rushlight.float64))"},
     {"asarray", as_method(asarray), kFastcall,
      "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False)\n--\n\n"
-     "A tensor from tensors, arrays, DLPack objects, buffers, numbers and sequences."},
+     "A tensor from tensors, arrays, DLPack objects, buffers, numbers and sequences.\n"
+     "\n"
+     "Arguments:\n"
+     "    obj: a tensor, an array, an object with a buffer or with DLPack, or nested\n"
+     "        lists.\n"
+     "    dtype: dtype of the result; None takes that of the data.\n"
+     "    device: where it lies.\n"
+     "    copy: True always copies, False never (and raises where it must); None copies\n"
+     "        where needed.\n"
+     "    requires_grad: record what is done with it for backward.\n"
+     "\n"
+     "Example:\n"
+     "    >>> import numpy as np\n"
+     "    >>> array = np.zeros(2)\n"
+     "    >>> rl.asarray(array, copy=True)\n"
+     "    tensor([0., 0.], dtype=rushlight.float64)"},
     {"scalar_tensor", as_method(scalar_tensor_), kFastcall,
      "scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None, "
      "requires_grad=False)\n--\n\nA 0-d tensor."},
@@ -249,7 +292,13 @@ PyMethodDef functions[] = {
     {},
 };
 PyMethodDef methods[] = {
-    {"tolist", tolist, METH_NOARGS, "tolist($self, /)\n--\n\nThe values as nested lists."},
+    {"tolist", tolist, METH_NOARGS,
+     "tolist($self, /)\n--\n\n"
+     "The values as nested lists.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.tensor([[1, 2], [3, 4]]).tolist(), rl.tensor(5).tolist()\n"
+     "    ([[1, 2], [3, 4]], 5)"},
     {},
 };
 

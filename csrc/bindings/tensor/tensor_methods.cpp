@@ -175,44 +175,208 @@ PyObject* as_subclass(PyObject* o, PyObject* type) {
 }  // namespace
 
 PyMethodDef tensor_methods[] = {
-    {"size", as_method(size), kFastcall, "size($self, dim=None)\n--\n\nThe sizes, or one of them."},
+    {"size", as_method(size), kFastcall,
+     "size($self, dim=None)\n--\n\n"
+     "The sizes, or one of them.\n"
+     "\n"
+     "Arguments:\n"
+     "    dim: which size; None is all.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.zeros(2, 3)\n"
+     "    >>> x.size(), x.size(-1)\n"
+     "    (rushlight.Size([2, 3]), 3)"},
     {"stride", as_method(stride), kFastcall,
-     "stride($self, dim=None)\n--\n\nSteps between elements, in elements."},
-    {"dim", dim, METH_NOARGS, "dim($self)\n--\n\nThe number of dimensions."},
-    {"ndimension", dim, METH_NOARGS, "ndimension($self)\n--\n\nThe number of dimensions."},
-    {"numel", numel, METH_NOARGS, "numel($self)\n--\n\nThe number of elements."},
-    {"nelement", numel, METH_NOARGS, "nelement($self)\n--\n\nThe number of elements."},
-    {"element_size", element_size, METH_NOARGS, "element_size($self)\n--\n\nBytes of one element."},
+     "stride($self, dim=None)\n--\n\n"
+     "Steps between elements, in elements.\n"
+     "\n"
+     "Arguments:\n"
+     "    dim: of which dim; None is all.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.zeros(2, 3)\n"
+     "    >>> x.stride(), x.t().stride(0)\n"
+     "    ((3, 1), 1)"},
+    {"dim", dim, METH_NOARGS,
+     "dim($self)\n--\n\n"
+     "The number of dimensions.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(2, 3).dim()\n"
+     "    2"},
+    {"ndimension", dim, METH_NOARGS,
+     "ndimension($self)\n--\n\n"
+     "The number of dimensions.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(2, 3).ndimension()\n"
+     "    2"},
+    {"numel", numel, METH_NOARGS,
+     "numel($self)\n--\n\n"
+     "The number of elements.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(2, 3).numel()\n"
+     "    6"},
+    {"nelement", numel, METH_NOARGS,
+     "nelement($self)\n--\n\n"
+     "The number of elements.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(2, 3).nelement()\n"
+     "    6"},
+    {"element_size", element_size, METH_NOARGS,
+     "element_size($self)\n--\n\n"
+     "Bytes of one element.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(1, dtype=rl.float64).element_size()\n"
+     "    8"},
     {"storage_offset", storage_offset, METH_NOARGS,
-     "storage_offset($self)\n--\n\nWhere in its memory the tensor starts, in elements."},
-    {"data_ptr", data_ptr, METH_NOARGS, "data_ptr($self)\n--\n\nThe address of the first element."},
+     "storage_offset($self)\n--\n\n"
+     "Where in its memory the tensor starts, in elements.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.arange(5)[2:].storage_offset()\n"
+     "    2"},
+    {"data_ptr", data_ptr, METH_NOARGS,
+     "data_ptr($self)\n--\n\n"
+     "The address of the first element.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.zeros(2)\n"
+     "    >>> x[1:].data_ptr() - x.data_ptr()\n"
+     "    4"},
     {"is_contiguous", as_method(is_contiguous), kFastcall,
-     "is_contiguous($self, memory_format=None)\n--\n\nWhether elements lie in order, without "
-     "gaps."},
+     "is_contiguous($self, memory_format=None)\n--\n\n"
+     "Whether elements lie in order, without gaps.\n"
+     "\n"
+     "Arguments:\n"
+     "    memory_format: the order that is asked for; None is the usual one.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.zeros(1, 2, 3, 3)\n"
+     "    >>> x.is_contiguous(), x.is_contiguous(memory_format=rl.channels_last)\n"
+     "    (True, False)"},
     {"is_floating_point", is_floating_point, METH_NOARGS,
-     "is_floating_point($self)\n--\n\nTrue for real floating dtypes."},
-    {"is_complex", is_complex, METH_NOARGS, "is_complex($self)\n--\n\nTrue for complex dtypes."},
-    {"is_signed", is_signed, METH_NOARGS, "is_signed($self)\n--\n\nTrue for signed dtypes."},
+     "is_floating_point($self)\n--\n\n"
+     "True for real floating dtypes.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(1).is_floating_point()\n"
+     "    True"},
+    {"is_complex", is_complex, METH_NOARGS,
+     "is_complex($self)\n--\n\n"
+     "True for complex dtypes.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.tensor([1j]).is_complex()\n"
+     "    True"},
+    {"is_signed", is_signed, METH_NOARGS,
+     "is_signed($self)\n--\n\n"
+     "True for signed dtypes.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(1, dtype=rl.uint8).is_signed()\n"
+     "    False"},
     {"is_inference", is_inference, METH_NOARGS,
-     "is_inference($self)\n--\n\nTrue when made in inference mode."},
+     "is_inference($self)\n--\n\n"
+     "True when made in inference mode.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(1).is_inference()\n"
+     "    False"},
     {"_is_view", is_view, METH_NOARGS,
      "_is_view($self)\n--\n\nTrue when the tensor looks at the memory of another one."},
     {"get_device", get_device, METH_NOARGS,
-     "get_device($self)\n--\n\nThe CUDA device's number, -1 on the CPU."},
-    {"item", item, METH_NOARGS, "item($self)\n--\n\nThe one element as a Python number."},
+     "get_device($self)\n--\n\n"
+     "The CUDA device's number, -1 on the CPU.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.zeros(1).get_device()\n"
+     "    -1"},
+    {"item", item, METH_NOARGS,
+     "item($self)\n--\n\n"
+     "The one element as a Python number.\n"
+     "\n"
+     "Waits for the GPU if the tensor lies there.\n"
+     "\n"
+     "Raises: RuntimeError: if there is not exactly one element.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.tensor([2.5]).item(), rl.tensor(3).item()\n"
+     "    (2.5, 3)"},
     {"requires_grad_", as_method(tensor_requires_grad_), kFastcall,
-     "requires_grad_($self, requires_grad=True)\n--\n\nSets requires_grad; returns the tensor."},
+     "requires_grad_($self, requires_grad=True)\n--\n\n"
+     "Sets requires_grad; returns the tensor.\n"
+     "\n"
+     "Arguments:\n"
+     "    requires_grad: whether to record what is done with it.\n"
+     "\n"
+     "Raises: RuntimeError: to switch it off for a result of recorded operations; use\n"
+     "    `detach`.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.zeros(2).requires_grad_()\n"
+     "    >>> x.requires_grad, x.requires_grad_(False).requires_grad\n"
+     "    (True, False)"},
     {"backward", as_method(tensor_backward), kFastcall,
      "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
-     "Adds to the gradients of the leaves that this tensor was computed from."},
+     "Adds to the gradients of the leaves that this tensor was computed from.\n"
+     "\n"
+     "Gradients add up in `.grad` of the leaves: call the optimiser's zero_grad() between\n"
+     "two steps. The graph is freed afterwards.\n"
+     "\n"
+     "Arguments:\n"
+     "    gradient: the gradient of this tensor; not needed if it is a single number.\n"
+     "    retain_graph: keep the graph for another call; None keeps it if create_graph is\n"
+     "        set.\n"
+     "    create_graph: record backward itself, for higher derivatives.\n"
+     "    inputs: add to the gradients of these only.\n"
+     "\n"
+     "Raises: RuntimeError: if the tensor is not a single number and no gradient is given,\n"
+     "    or if its graph is gone.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.tensor([1.0, 2.0], requires_grad=True)\n"
+     "    >>> (x**2).backward(gradient=rl.tensor([1.0, 10.0]))\n"
+     "    >>> x.grad\n"
+     "    tensor([ 2., 40.])"},
     {"retain_grad", tensor_retain_grad, METH_NOARGS,
-     "retain_grad($self)\n--\n\nKeeps the gradient of a tensor that is no leaf."},
+     "retain_grad($self)\n--\n\n"
+     "Keeps the gradient of a tensor that is no leaf.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.ones(1, requires_grad=True)\n"
+     "    >>> y = x * 2; y.retain_grad(); (y * 3).backward()\n"
+     "    >>> y.grad\n"
+     "    tensor([3.])"},
     {"register_hook", as_method(tensor_register_hook), kFastcall,
-     "register_hook($self, hook)\n--\n\nCalls hook(grad) when the gradient of this tensor is "
-     "there; what it returns, unless None, takes the gradient's place. Returns a handle."},
+     "register_hook($self, hook)\n--\n\n"
+     "Calls hook(grad) when the gradient of this tensor is there; what it returns, unless\n"
+     "None, takes the gradient's place. Returns a handle.\n"
+     "\n"
+     "Arguments:\n"
+     "    hook: a function of the gradient.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.ones(1, requires_grad=True)\n"
+     "    >>> handle = x.register_hook(lambda grad: grad * 10)\n"
+     "    >>> (x * 2).backward(); x.grad\n"
+     "    tensor([20.])"},
     {"register_post_accumulate_grad_hook", as_method(tensor_register_accumulation_hook), kFastcall,
-     "register_post_accumulate_grad_hook($self, hook)\n--\n\nCalls hook(tensor) after a "
-     "gradient was added to this leaf's .grad. Returns a handle."},
+     "register_post_accumulate_grad_hook($self, hook)\n--\n\n"
+     "Calls hook(tensor) after a gradient was added to this leaf's .grad. Returns a\n"
+     "handle.\n"
+     "\n"
+     "Arguments:\n"
+     "    hook: a function of the tensor.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.ones(1, requires_grad=True)\n"
+     "    >>> handle = x.register_post_accumulate_grad_hook(lambda t: print(\"grad is\", t.grad))\n"
+     "    >>> (x * 2).backward()\n"
+     "    grad is tensor([2.])"},
     {"as_subclass", as_subclass, METH_O,
      "as_subclass($self, cls, /)\n--\n\nThe same values as an object of a subclass."},
     {"_make_subclass", as_method(make_subclass), kFastcall | METH_STATIC,

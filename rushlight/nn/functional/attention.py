@@ -279,10 +279,23 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of several heads over projected inputs: (output, weights or None).
 
-    Inputs are (length, batch, features) or (length, features). In masks True, or -inf, means: do
-    not look here. A query that may look nowhere gets zeros.
-
     nn.MultiheadAttention calls this; use it, or scaled_dot_product_attention.
+
+    Arguments:
+        query, key, value: (L, N, E), (S, N, E) and (S, N, E).
+        embed_dim_to_check, num_heads: E, and into how many heads it is cut.
+        in_proj_weight, in_proj_bias: of the three projections in one, (3 E, E) and (3 E).
+        bias_k, bias_v: a key and a value that every query sees, or None.
+        add_zero_attn: add a key and a value of zeros.
+        dropout_p, training: probability of dropping a weight, while training.
+        out_proj_weight, out_proj_bias: of the projection of the result.
+        key_padding_mask, attn_mask: which keys are not looked at, by all queries (N, S) or by
+            each (L, S).
+        need_weights, average_attn_weights: return the weights, as their mean over heads.
+        use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight: projections of
+            their own.
+        static_k, static_v: projected keys and values.
+        is_causal: attn_mask is the causal mask.
 
     Example:
         >>> layer = nn.MultiheadAttention(4, 2)

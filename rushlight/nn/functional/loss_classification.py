@@ -302,9 +302,11 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
             all.
 
     Example:
-        >>> F.binary_cross_entropy_with_logits(rl.tensor([0.0, 200.0]), rl.tensor([1.0, 1.0]), reduction="none")
+        >>> F.binary_cross_entropy_with_logits(rl.tensor([0.0, 200.0]), rl.tensor([1.0, 1.0]),
+        ...     reduction="none")
         tensor([0.6931, 0.0000])
-        >>> F.binary_cross_entropy_with_logits(rl.tensor([0.0]), rl.tensor([1.0]), pos_weight=rl.tensor([3.0]))
+        >>> F.binary_cross_entropy_with_logits(rl.tensor([0.0]), rl.tensor([1.0]),
+        ...     pos_weight=rl.tensor([3.0]))
         tensor(2.0794)
     """
     reduction = resolve(size_average, reduce, reduction)

@@ -32,7 +32,8 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
         reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
 
     Example:
-        >>> F.hinge_embedding_loss(rl.tensor([0.5, 0.5]), rl.tensor([1.0, -1.0]), margin=2.0, reduction="none")
+        >>> F.hinge_embedding_loss(rl.tensor([0.5, 0.5]), rl.tensor([1.0, -1.0]), margin=2.0,
+        ...     reduction="none")
         tensor([0.5000, 1.5000])
     """
     reduction = resolve(size_average, reduce, reduction)

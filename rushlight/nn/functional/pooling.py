@@ -225,21 +225,54 @@ def adaptive_avg_pool3d(input: Tensor, output_size: _OutputSize) -> Tensor:
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The largest elements of as many windows as output_size asks for, and their places."""
+    """The largest elements of as many windows as output_size asks for, and their places.
+
+    Arguments:
+        input, output_size, return_indices: as for adaptive_max_pool1d; both are always returned.
+
+    Example:
+        >>> F.adaptive_max_pool1d_with_indices(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2,
+        ...     return_indices=True)
+        rushlight.return_types.adaptive_max_pool1d(
+        values=tensor([[[5., 4.]]]),
+        indices=tensor([[[1, 3]]]))
+    """
     return _C.adaptive_max_pool1d(input, _output_size(input, output_size, 1))
 
 
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The largest elements of as many windows as output_size asks for, and their places."""
+    """The largest elements of as many windows as output_size asks for, and their places.
+
+    Arguments:
+        input, output_size, return_indices: as for adaptive_max_pool2d; both are always returned.
+
+    Example:
+        >>> x = rl.arange(4.0).reshape(1, 1, 2, 2)
+        >>> F.adaptive_max_pool2d_with_indices(x, 1, return_indices=True)
+        rushlight.return_types._adaptive_max_pool2d(
+        values=tensor([[[[3.]]]]),
+        indices=tensor([[[[3]]]]))
+    """
     return _C._adaptive_max_pool2d(input, _output_size(input, output_size, 2))
 
 
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: _OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The largest elements of as many windows as output_size asks for, and their places."""
+    """The largest elements of as many windows as output_size asks for, and their places.
+
+    Arguments:
+        input, output_size, return_indices: as for adaptive_max_pool3d; both are always returned.
+
+    Example:
+        >>> x = rl.arange(8.0).reshape(1, 1, 2, 2, 2)
+        >>> F.adaptive_max_pool3d_with_indices(x, 1, return_indices=True)
+        rushlight.return_types._adaptive_max_pool3d(
+        values=tensor([[[[[7.]]]]]),
+        indices=tensor([[[[[7]]]]]))
+    """
     return _C._adaptive_max_pool3d(input, _output_size(input, output_size, 3))
 
 
@@ -262,8 +295,10 @@ def adaptive_max_pool1d(
         return_indices: return where the elements were as well.
 
     Example:
-        >>> F.adaptive_max_pool1d(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2)
-        tensor([[[5., 4.]]])
+        >>> F.adaptive_max_pool1d(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2, return_indices=True)
+        rushlight.return_types.adaptive_max_pool1d(
+        values=tensor([[[5., 4.]]]),
+        indices=tensor([[[1, 3]]]))
     """
     pair = adaptive_max_pool1d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
@@ -288,9 +323,10 @@ def adaptive_max_pool2d(
         return_indices: return where the elements were as well.
 
     Example:
-        >>> F.adaptive_max_pool2d(rl.arange(16.0).reshape(1, 1, 4, 4), 2)
-        tensor([[[[ 5.,  7.],
-                  [13., 15.]]]])
+        >>> F.adaptive_max_pool2d(rl.arange(16.0).reshape(1, 1, 4, 4), (1, 2), return_indices=True)
+        rushlight.return_types._adaptive_max_pool2d(
+        values=tensor([[[[13., 15.]]]]),
+        indices=tensor([[[[13, 15]]]]))
     """
     pair = adaptive_max_pool2d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
@@ -315,8 +351,10 @@ def adaptive_max_pool3d(
         return_indices: return where the elements were as well.
 
     Example:
-        >>> F.adaptive_max_pool3d(rl.arange(8.0).reshape(1, 1, 2, 2, 2), 1)
-        tensor([[[[[7.]]]]])
+        >>> F.adaptive_max_pool3d(rl.arange(8.0).reshape(1, 1, 2, 2, 2), 1, return_indices=True)
+        rushlight.return_types._adaptive_max_pool3d(
+        values=tensor([[[[[7.]]]]]),
+        indices=tensor([[[[[7]]]]]))
     """
     pair = adaptive_max_pool3d_with_indices(input, output_size)
     return pair if return_indices else pair[0]
@@ -420,8 +458,8 @@ def lp_pool1d(input: Tensor, norm_type: int | float, kernel_size: int,
         ceil_mode: keep a last window that hangs over the border.
 
     Example:
-        >>> F.lp_pool1d(rl.tensor([[[3.0, 4.0]]]), 2, kernel_size=2)
-        tensor([[[5.]]])
+        >>> F.lp_pool1d(rl.tensor([[[3.0, 4.0, 0.0]]]), 2, kernel_size=2, stride=1)
+        tensor([[[5., 4.]]])
     """
     return _lp(_C.avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -439,8 +477,8 @@ def lp_pool2d(input: Tensor, norm_type: int | float, kernel_size: int | Sequence
         ceil_mode: keep a last window that hangs over the border.
 
     Example:
-        >>> F.lp_pool2d(rl.tensor([[[[3.0, 4.0]]]]), 2, kernel_size=(1, 2))
-        tensor([[[[5.]]]])
+        >>> F.lp_pool2d(rl.tensor([[[[3.0, 4.0, 0.0]]]]), 2, kernel_size=(1, 2), stride=1)
+        tensor([[[[5., 4.]]]])
     """
     return _lp(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -458,7 +496,7 @@ def lp_pool3d(input: Tensor, norm_type: int | float, kernel_size: int | Sequence
         ceil_mode: keep a last window that hangs over the border.
 
     Example:
-        >>> F.lp_pool3d(rl.ones(1, 1, 2, 2, 2), 1, kernel_size=2)
+        >>> F.lp_pool3d(rl.ones(1, 1, 2, 2, 2), 1, kernel_size=2, stride=1)
         tensor([[[[[8.]]]]])
     """
     return _lp(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)
@@ -523,9 +561,10 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
         output_size: the size before pooling, where several are possible.
 
     Example:
-        >>> pooled, where = F.max_pool1d(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2, return_indices=True)
-        >>> F.max_unpool1d(pooled, where, 2)
-        tensor([[[0., 5., 0., 4.]]])
+        >>> pooled, where = F.max_pool1d(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2,
+        ...     return_indices=True)
+        >>> F.max_unpool1d(pooled, where, 2, output_size=(5,))
+        tensor([[[0., 5., 0., 4., 0.]]])
     """
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 

@@ -235,7 +235,7 @@ def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Seq
 
     Example:
         >>> columns = F.unfold(rl.ones(1, 1, 3, 3), 2)
-        >>> F.fold(columns, output_size=(3, 3), kernel_size=2)
+        >>> F.fold(columns, output_size=(3, 3), kernel_size=2, stride=1)
         tensor([[[[1., 2., 1.],
                   [2., 4., 2.],
                   [1., 2., 1.]]]])

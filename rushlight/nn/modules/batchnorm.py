@@ -138,6 +138,7 @@ class BatchNorm1d(_BatchNorm):
         momentum: how much of a batch's moments goes into the running ones; None averages all
             batches.
         affine: learn a factor and a summand per channel.
+        bias: whether there is a summand, where affine is set.
         track_running_stats: keep running moments; without, batches are used in eval mode, too.
         device, dtype: where the parameters lie, and their dtype.
 
@@ -164,6 +165,7 @@ class BatchNorm2d(_BatchNorm):
         momentum: how much of a batch's moments goes into the running ones; None averages all
             batches.
         affine: learn a factor and a summand per channel.
+        bias: whether there is a summand, where affine is set.
         track_running_stats: keep running moments; without, batches are used in eval mode, too.
         device, dtype: where the parameters lie, and their dtype.
 
@@ -186,6 +188,7 @@ class BatchNorm3d(_BatchNorm):
         momentum: how much of a batch's moments goes into the running ones; None averages all
             batches.
         affine: learn a factor and a summand per channel.
+        bias: whether there is a summand, where affine is set.
         track_running_stats: keep running moments; without, batches are used in eval mode, too.
         device, dtype: where the parameters lie, and their dtype.
 

@@ -339,7 +339,8 @@ class ConvTranspose2d(_ConvTransposeNd):
         device, dtype: where the parameters lie, and their dtype.
 
     Example:
-        >>> nn.ConvTranspose2d(8, 3, kernel_size=4, stride=2, padding=1)(rl.zeros(1, 8, 16, 16)).shape
+        >>> nn.ConvTranspose2d(8, 3, kernel_size=4, stride=2, padding=1)(rl.zeros(1, 8, 16,
+        ...     16)).shape
         rushlight.Size([1, 3, 32, 32])
     """
 

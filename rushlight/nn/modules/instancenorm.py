@@ -73,6 +73,7 @@ class InstanceNorm1d(_InstanceNorm):
         eps: added to the variance.
         momentum: how much of the moments goes into the running ones.
         affine: learn a factor and a summand per channel.
+        bias: whether there is a summand, where affine is set.
         track_running_stats: keep running moments, and use them in eval mode.
         device, dtype: where the parameters lie, and their dtype.
 
@@ -96,6 +97,7 @@ class InstanceNorm2d(_InstanceNorm):
         eps: added to the variance.
         momentum: how much of the moments goes into the running ones.
         affine: learn a factor and a summand per channel.
+        bias: whether there is a summand, where affine is set.
         track_running_stats: keep running moments, and use them in eval mode.
         device, dtype: where the parameters lie, and their dtype.
 
@@ -119,6 +121,7 @@ class InstanceNorm3d(_InstanceNorm):
         eps: added to the variance.
         momentum: how much of the moments goes into the running ones.
         affine: learn a factor and a summand per channel.
+        bias: whether there is a summand, where affine is set.
         track_running_stats: keep running moments, and use them in eval mode.
         device, dtype: where the parameters lie, and their dtype.
 

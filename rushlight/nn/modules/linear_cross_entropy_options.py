@@ -31,6 +31,17 @@ class LinearCrossEntropyOptions:
 
     The others are checked and change nothing here: chunks of half types always add up in float32
     (acc_policy, acc_dtype), and backward may always run twice (allow_retain_graph).
+
+    Arguments:
+        allow_retain_graph: let backward run twice, which takes memory.
+        batch_chunk_size: rows at a time; None decides.
+        chunking_method: 'auto', or how the work is cut.
+        acc_policy: how exact sums are: 'accurate', 'balanced', 'compact' or 'auto'.
+        acc_dtype: dtype of sums; None decides.
+
+    Example:
+        >>> nn.LinearCrossEntropyOptions(batch_chunk_size=128).batch_chunk_size
+        128
     """
 
     allow_retain_graph: bool = False

@@ -593,7 +593,8 @@ class TripletMarginLoss(_Loss):
         reduction: 'mean' (default), 'sum', or 'none' for a loss per element.
 
     Example:
-        >>> nn.TripletMarginLoss(margin=2.0)(rl.tensor([[0.0]]), rl.tensor([[1.0]]), rl.tensor([[1.5]]))
+        >>> nn.TripletMarginLoss(margin=2.0)(rl.tensor([[0.0]]), rl.tensor([[1.0]]),
+        ...     rl.tensor([[1.5]]))
         tensor(1.5000)
     """
 

@@ -137,6 +137,7 @@ class GroupNorm(_Affine):
         num_channels: C of (N, C, ...).
         eps: added to the variance.
         affine: learn a factor and a summand per channel.
+        bias: whether there is a summand, where affine is set.
         device, dtype: where the parameters lie, and their dtype.
 
     Example:

@@ -144,7 +144,8 @@ class MaxUnpool1d(_MaxUnpool):
         padding: how many elements are added on both sides.
 
     Example:
-        >>> pooled, where = nn.MaxPool1d(2, return_indices=True)(rl.tensor([[[1.0, 5.0, 2.0, 4.0]]]))
+        >>> pooled, where = nn.MaxPool1d(2, return_indices=True)(rl.tensor([[[1.0, 5.0, 2.0,
+        ...     4.0]]]))
         >>> nn.MaxUnpool1d(2, stride=2)(pooled, where)
         tensor([[[0., 5., 0., 4.]]])
     """
@@ -456,8 +457,10 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
         return_indices: return where the elements were as well.
 
     Example:
-        >>> nn.AdaptiveMaxPool2d((1, 2))(rl.arange(16.0).reshape(1, 1, 4, 4))
-        tensor([[[[13., 15.]]]])
+        >>> nn.AdaptiveMaxPool2d((1, 2), return_indices=True)(rl.arange(16.0).reshape(1, 1, 4, 4))
+        rushlight.return_types._adaptive_max_pool2d(
+        values=tensor([[[[13., 15.]]]]),
+        indices=tensor([[[[13, 15]]]]))
     """
 
     _pool = staticmethod(F.adaptive_max_pool2d)
@@ -471,8 +474,10 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
         return_indices: return where the elements were as well.
 
     Example:
-        >>> nn.AdaptiveMaxPool3d(1)(rl.arange(8.0).reshape(1, 1, 2, 2, 2))
-        tensor([[[[[7.]]]]])
+        >>> nn.AdaptiveMaxPool3d(1, return_indices=True)(rl.arange(8.0).reshape(1, 1, 2, 2, 2))
+        rushlight.return_types._adaptive_max_pool3d(
+        values=tensor([[[[[7.]]]]]),
+        indices=tensor([[[[[7]]]]]))
     """
 
     _pool = staticmethod(F.adaptive_max_pool3d)

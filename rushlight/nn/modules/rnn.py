@@ -349,7 +349,8 @@ class GRU(RNNBase):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-                 device: Device = None, dtype: _dtype | None = None, **other: Any) -> None:  # fmt: skip
+                 device: Device = None, dtype: _dtype | None = None,
+                 **other: Any) -> None:  # fmt: skip
         _no_others("GRU", other)
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, 0, device, dtype)  # fmt: skip
@@ -394,7 +395,8 @@ class LSTM(RNNBase):
 
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-                 proj_size: int = 0, device: Device = None, dtype: _dtype | None = None) -> None:  # fmt: skip
+                 proj_size: int = 0, device: Device = None,
+                 dtype: _dtype | None = None) -> None:  # fmt: skip
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
                          bidirectional, proj_size, device, dtype)  # fmt: skip
 

@@ -25,6 +25,7 @@ class SyncBatchNorm(_BatchNorm):
         eps: added to the variance.
         momentum: how much of a batch's moments goes into the running ones.
         affine: learn a factor and a summand per channel.
+        bias: whether there is a summand, where affine is set.
         track_running_stats: keep running moments.
         process_group: the processes that share their moments; None is all.
         device, dtype: where the parameters lie, and their dtype.

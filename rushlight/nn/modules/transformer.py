@@ -225,7 +225,8 @@ class TransformerEncoder(Module):
 
     Example:
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
-        >>> nn.TransformerEncoder(layer, num_layers=2, norm=nn.LayerNorm(8))(rl.zeros(3, 5, 8)).shape
+        >>> nn.TransformerEncoder(layer, num_layers=2, norm=nn.LayerNorm(8))(rl.zeros(3, 5,
+        ...     8)).shape
         rushlight.Size([3, 5, 8])
     """
 

@@ -113,7 +113,7 @@ def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm
     Example:
         >>> x = rl.tensor([3.0, 4.0], requires_grad=True)
         >>> (x**2).sum().backward()
-        >>> nn.utils.clip_grad_norm_([x], max_norm=1.0)
+        >>> nn.utils.clip_grad_norm_([x], max_norm=1.0, norm_type=2.0)
         tensor(10.)
         >>> x.grad
         tensor([0.6000, 0.8000])

@@ -22,7 +22,22 @@ __all__ = [
 def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor,
                          bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None,
                          transpose: bool = False) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """Weight and bias of the convolution that does both."""
+    """Weight and bias of the convolution that does both.
+
+    Arguments:
+        conv_w, conv_b: weight and bias of the convolution.
+        bn_rm, bn_rv, bn_eps: running mean, running variance and eps of the batch norm.
+        bn_w, bn_b: its weight and bias.
+        transpose: the convolution is a transposed one.
+
+    Example:
+        >>> w, b = nn.utils.fuse_conv_bn_weights(rl.ones(2, 1, 1, 1), None, rl.zeros(2),
+        ...     rl.ones(2), 0.0,
+        ...     rl.full((2,), 3.0), rl.ones(2), transpose=False)
+        >>> w.flatten(), b
+        (tensor([3., 3.]), Parameter containing:
+        tensor([1., 1.]))
+    """
     conv_b = _C.zeros_like(bn_rm) if conv_b is None else conv_b
     bn_w = _C.ones_like(bn_rm) if bn_w is None else bn_w
     bn_b = _C.zeros_like(bn_rm) if bn_b is None else bn_b
@@ -40,7 +55,21 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
 def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor,
                            bn_eps: float, bn_w: Tensor,
                            bn_b: Tensor) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """Weight and bias of the linear layer that does both."""
+    """Weight and bias of the linear layer that does both.
+
+    Arguments:
+        linear_w, linear_b: weight and bias of the linear layer.
+        bn_rm, bn_rv, bn_eps: running mean, running variance and eps of the batch norm.
+        bn_w, bn_b: its weight and bias.
+
+    Example:
+        >>> w, b = nn.utils.fuse_linear_bn_weights(rl.ones(2, 1), rl.zeros(2), rl.zeros(2),
+        ...     rl.ones(2), 0.0,
+        ...     rl.full((2,), 3.0), rl.ones(2))
+        >>> w.flatten(), b
+        (tensor([3., 3.]), Parameter containing:
+        tensor([1., 1.]))
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 
@@ -67,7 +96,8 @@ def fuse_conv_bn_eval(conv: _M, bn: Module, transpose: bool = False) -> _M:
     Example:
         >>> conv, bn = nn.Conv2d(3, 4, 1).eval(), nn.BatchNorm2d(4).eval()
         >>> x = rl.randn(1, 3, 5, 5)
-        >>> rl.allclose(nn.utils.fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)), atol=1e-5)
+        >>> rl.allclose(nn.utils.fuse_conv_bn_eval(conv, bn, transpose=False)(x), bn(conv(x)),
+        ...     atol=1e-5)
         True
     """
     _check_eval(conv, bn)

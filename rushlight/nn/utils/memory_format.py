@@ -30,7 +30,8 @@ def convert_conv2d_weight_memory_format(module: _M, memory_format: memory_format
         memory_format: the order of dims in memory.
 
     Example:
-        >>> layer = nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(3, 4, 2), rl.channels_last)
+        >>> layer = nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(3, 4, 2),
+        ...     rl.channels_last)
         >>> layer.weight.is_contiguous(memory_format=rl.channels_last)
         True
     """

@@ -199,7 +199,17 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Elements at random; amount is a number of them, or a share from 0 to 1."""
+    """Elements at random; amount is a number of them, or a share from 0 to 1.
+
+    Arguments:
+        amount: how many elements, or which part of them (a float).
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> method = nn.utils.prune.RandomUnstructured.apply(layer, "weight", amount=1)
+        >>> layer.weight_mask.sum()
+        tensor(1.)
+    """
 
     def _chosen(self, t, count):
         return _C.rand_like(t).view(-1).topk(count).indices
@@ -210,7 +220,17 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """The elements of least magnitude; amount is a number of them, or a share from 0 to 1."""
+    """The elements of least magnitude; amount is a number of them, or a share from 0 to 1.
+
+    Arguments:
+        amount: how many elements, or which part of them (a float).
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> method = nn.utils.prune.L1Unstructured.apply(layer, "weight", amount=1)
+        >>> layer.weight_mask.sum()
+        tensor(1.)
+    """
 
     def _chosen(self, t, count):
         return t.abs().reshape(-1).topk(count, largest=False).indices
@@ -306,13 +326,33 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Prunes nothing, but makes mask and product."""
+    """Prunes nothing, but makes mask and product.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+
+    Example:
+        >>> nn.utils.prune.identity(nn.Linear(2, 1), "weight").weight_mask
+        tensor([[1., 1.]])
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: int | float) -> Module:
-    """Prunes elements at random."""
+    """Prunes elements at random.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        amount: how many elements, or which part of them (a float).
+
+    Example:
+        >>> layer = nn.utils.prune.random_unstructured(nn.Linear(4, 2), "weight", amount=3)
+        >>> layer.weight_mask.sum()
+        tensor(5.)
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -320,20 +360,64 @@ def random_unstructured(module: Module, name: str, amount: int | float) -> Modul
 def l1_unstructured(
     module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prunes the elements of least magnitude."""
+    """Prunes the elements of least magnitude.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        amount: how many elements, or which part of them (a float).
+        importance_scores: magnitudes to go by; None is the parameter's.
+
+    Example:
+        >>> layer = nn.Linear(4, 1)
+        >>> scores = rl.tensor([[4.0, 1.0, 3.0, 2.0]])
+        >>> layer = nn.utils.prune.l1_unstructured(layer, "weight", amount=0.5,
+        ...     importance_scores=scores)
+        >>> layer.weight_mask
+        tensor([[1., 0., 1., 0.]])
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: int | float, dim: int) -> Module:
-    """Prunes slices of dim at random."""
+    """Prunes slices of dim at random.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        amount: how many slices, or which part of them (a float).
+        dim: the dim of slices.
+
+    Example:
+        >>> layer = nn.utils.prune.random_structured(nn.Linear(4, 2), "weight", amount=1, dim=0)
+        >>> layer.weight_mask.sum()
+        tensor(4.)
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
 def ln_structured(module: Module, name: str, amount: int | float, n: int, dim: int,
                   importance_scores: Tensor | None = None) -> Module:  # fmt: skip
-    """Prunes the slices of dim with the least n-norm."""
+    """Prunes the slices of dim with the least n-norm.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        amount: how many slices, or which part of them (a float).
+        n: which norm.
+        dim: the dim of slices.
+        importance_scores: magnitudes to go by; None is the parameter's.
+
+    Example:
+        >>> scores = rl.tensor([[1.0, 1.0], [5.0, 5.0]])
+        >>> layer = nn.utils.prune.ln_structured(nn.Linear(2, 2), "weight", 1, n=2, dim=0,
+        ...     importance_scores=scores)
+        >>> layer.weight_mask
+        tensor([[0., 0.],
+                [1., 1.]])
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -341,7 +425,22 @@ def ln_structured(module: Module, name: str, amount: int | float, n: int, dim: i
 def global_unstructured(
     parameters: Any, pruning_method: Any, importance_scores: Tensor | None = None, **kwargs: Any
 ) -> None:
-    """Prunes elements of several parameters, [(module, name), ...], as if they were one."""
+    """Prunes elements of several parameters, [(module, name), ...], as if they were one.
+
+    Arguments:
+        parameters: pairs of (module, name).
+        pruning_method: a class, such as L1Unstructured.
+        importance_scores: magnitudes by pair; None is the parameters'.
+        kwargs: for the class, such as amount.
+
+    Example:
+        >>> a, b = nn.Linear(2, 2), nn.Linear(2, 2)
+        >>> scores = {(a, "weight"): rl.ones(2, 2), (b, "weight"): 9 * rl.ones(2, 2)}
+        >>> nn.utils.prune.global_unstructured(list(scores), nn.utils.prune.L1Unstructured,
+        ...     scores, amount=4)
+        >>> a.weight_mask.sum(), b.weight_mask.sum()
+        (tensor(0.), tensor(4.))
+    """
     if not hasattr(parameters, "__iter__"):
         raise TypeError("global_unstructured: parameters must be pairs of a module and a name")
     parameters = list(parameters)
@@ -375,13 +474,37 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prunes where mask is zero."""
+    """Prunes where mask is zero.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+        mask: of the parameter's shape; zeros are pruned.
+
+    Example:
+        >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(2, 1), "weight", rl.tensor([[1.0,
+        ...     0.0]]))
+        >>> layer.weight[0, 1]
+        tensor(0., grad_fn=<SelectBackward0>)
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def remove(module: Module, name: str) -> Module:
-    """Makes the pruning of a parameter permanent."""
+    """Makes the pruning of a parameter permanent.
+
+    Arguments:
+        module: the module.
+        name: of its parameter.
+
+    Example:
+        >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(2, 1), "weight", rl.tensor([[1.0,
+        ...     0.0]]))
+        >>> layer = nn.utils.prune.remove(layer, "weight")
+        >>> sorted(dict(layer.named_parameters()))
+        ['bias', 'weight']
+    """
     found = _methods(module, name)
     if not found:
         raise ValueError(
@@ -394,7 +517,17 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Is a parameter of the module, or of one inside it, pruned?"""
+    """Is a parameter of the module, or of one inside it, pruned?
+
+    Arguments:
+        module: the module.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> before = nn.utils.prune.is_pruned(layer)
+        >>> before, nn.utils.prune.is_pruned(nn.utils.prune.identity(layer, "bias"))
+        (False, True)
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for _, part in module.named_modules()

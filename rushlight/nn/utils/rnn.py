@@ -43,7 +43,18 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 class PackedSequence(_Fields):
-    """A batch of sequences without padding; made by pack_padded_sequence and pack_sequence."""
+    """A batch of sequences without padding; made by pack_padded_sequence and pack_sequence.
+
+    Arguments:
+        data: the elements of all sequences, time step by time step.
+        batch_sizes: how many sequences still run, for each time step.
+        sorted_indices, unsorted_indices: the order by length, and back.
+
+    Example:
+        >>> packed = nn.utils.rnn.pack_sequence([rl.tensor([1, 2]), rl.tensor([3])])
+        >>> isinstance(packed, nn.utils.rnn.PackedSequence), packed.data, packed.sorted_indices
+        (True, tensor([1, 3, 2]), None)
+    """
 
     __slots__ = ()
 
@@ -312,7 +323,8 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
         enforce_sorted: lengths fall already; False sorts.
 
     Example:
-        >>> nn.utils.rnn.pack_sequence([rl.tensor([4]), rl.tensor([1, 2])], enforce_sorted=False).batch_sizes
+        >>> nn.utils.rnn.pack_sequence([rl.tensor([4]), rl.tensor([1, 2])],
+        ...     enforce_sorted=False).batch_sizes
         tensor([2, 1])
     """
     lengths = _C.tensor([s.shape[0] for s in sequences], dtype=_C.int64)

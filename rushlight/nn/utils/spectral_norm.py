@@ -129,7 +129,7 @@ def remove_spectral_norm(module: _M, name: str = "weight") -> _M:
 
     Example:
         >>> layer = nn.utils.spectral_norm(nn.Linear(2, 3), name="weight")
-        >>> sorted(name for name, _ in nn.utils.remove_spectral_norm(layer).named_parameters())
+        >>> sorted(dict(nn.utils.remove_spectral_norm(layer, name="weight").named_parameters()))
         ['bias', 'weight']
     """
     return remove_hook(module, name, SpectralNorm, "spectral norm")

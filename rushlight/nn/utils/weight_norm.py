@@ -106,7 +106,8 @@ def remove_weight_norm(module: _M, name: str = "weight") -> _M:
 
     Example:
         >>> layer = nn.utils.weight_norm(nn.Linear(2, 3), name="weight")
-        >>> [name for name, _ in nn.utils.remove_weight_norm(layer).named_parameters()]
+        >>> [name for name, _ in nn.utils.remove_weight_norm(layer,
+        ...     name="weight").named_parameters()]
         ['bias', 'weight']
     """
     return remove_hook(module, name, WeightNorm, "weight norm")

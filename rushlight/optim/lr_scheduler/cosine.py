@@ -77,7 +77,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     Example:
         >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
-        >>> scheduler = optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2, eta_min=0.1)
+        >>> scheduler = optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2,
+        ...     eta_min=0.1)
         >>> rates = []
         >>> for epoch in range(4):
         ...     rates.append(round(scheduler.get_last_lr()[0], 4))

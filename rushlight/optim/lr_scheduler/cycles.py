@@ -208,7 +208,8 @@ class OneCycleLR(LRScheduler):
 
     Example:
         >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0, momentum=0.9)
-        >>> scheduler = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, div_factor=10)
+        >>> scheduler = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5,
+        ...     div_factor=10)
         >>> rates = []
         >>> for step in range(5):
         ...     rates.append(round(scheduler.get_last_lr()[0], 4))

@@ -287,12 +287,8 @@ class ExponentialLR(LRScheduler):
     Example:
         >>> optimizer = optim.SGD([rl.zeros(1)], lr=1.0)
         >>> scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
-        >>> rates = []
-        >>> for epoch in range(4):
-        ...     rates.append(round(scheduler.get_last_lr()[0], 4))
-        ...     optimizer.step(); scheduler.step()
-        >>> rates
-        [1.0, 0.5, 0.25, 0.125]
+        >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:

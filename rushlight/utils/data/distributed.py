@@ -31,7 +31,8 @@ class DistributedSampler(Sampler):
             as many.
 
     Example:
-        >>> sampler = rl.utils.data.DistributedSampler(range(6), num_replicas=2, rank=1, shuffle=False)
+        >>> sampler = rl.utils.data.DistributedSampler(range(6), num_replicas=2, rank=1,
+        ...     shuffle=False)
         >>> list(sampler)
         [1, 3, 5]
     """

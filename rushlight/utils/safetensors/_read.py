@@ -15,7 +15,15 @@ _FRAMEWORKS = ("pt", "torch", "pytorch", "rushlight")
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors in the bytes of a safetensors file; copies."""
+    """The tensors in the bytes of a safetensors file; copies.
+
+    Arguments:
+        data: what a file holds.
+
+    Example:
+        >>> rl.utils.safetensors.load(rl.utils.safetensors.save({"x": rl.ones(2)}))
+        {'x': tensor([1., 1.])}
+    """
     view = memoryview(data).cast("B")
     entries, _, start = parse_header(lambda at, n: bytes(view[at : at + n]), len(view))
     return {name: _tensor(entry, bytearray(_part(view, start, entry))) for name, entry in
@@ -24,7 +32,19 @@ def load(data: bytes) -> dict[str, Tensor]:
 
 def load_file(filename: FileLike, device: Device = "cpu") -> dict[str, Tensor]:
     """The tensors of a file. On the CPU they lie in the file, mapped into memory and private: it
-    is read where they are used, and not written when they are."""
+    is read where they are used, and not written when they are.
+
+    Arguments:
+        filename: a path.
+        device: where tensors go.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "weights.safetensors")
+        >>> rl.utils.safetensors.save_file({"x": rl.ones(2)}, path)
+        >>> rl.utils.safetensors.load_file(path, device="cpu")
+        {'x': tensor([1., 1.])}
+    """
     with safe_open(filename, framework="pt", device=device) as file:
         return {name: file.get_tensor(name) for name in file.offset_keys()}
 

@@ -12,7 +12,17 @@ from rushlight.utils.safetensors._format import NAME_OF_DTYPE, header_bytes
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Named tensors as the bytes of a safetensors file."""
+    """Named tensors as the bytes of a safetensors file.
+
+    Arguments:
+        tensors: by name.
+        metadata: texts by name.
+
+    Example:
+        >>> data = rl.utils.safetensors.save({"x": rl.ones(2)}, metadata={"by": "me"})
+        >>> rl.utils.safetensors.load(data)
+        {'x': tensor([1., 1.])}
+    """
     return b"".join(_pieces("save", tensors, metadata))
 
 
@@ -23,6 +33,18 @@ def save_file(
 
     Tensors that share memory are refused, since a reader would make separate ones of them:
     save_model writes them once. `metadata` is a dict of strings.
+
+    Arguments:
+        tensors: by name.
+        filename: a path, or a file opened for writing bytes.
+        metadata: texts by name.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "weights.safetensors")
+        >>> rl.utils.safetensors.save_file({"x": rl.ones(2)}, path, metadata={"by": "me"})
+        >>> rl.utils.safetensors.load_file(path)
+        {'x': tensor([1., 1.])}
     """
     pieces = _pieces("save_file", tensors, metadata)
     with replacing(filename) as file:

@@ -145,8 +145,9 @@ def main():
         row = compared(name, args.device, args.batch)
         off = row["planned"] / row["measured"] - 1
         bad |= abs(off) > BAR
-        print(f"{name:14} batch {row['batch']:5} planned {row['planned'] / 2**20:9.1f} MiB, "
-              f"measured {row['measured'] / 2**20:9.1f} MiB, {100 * off:+.2f}%", flush=True)  # fmt: skip
+        a, b = row["planned"] / 2**20, row["measured"] / 2**20
+        print(f"{name:14} batch {row['batch']:5} planned {a:9.1f} MiB, measured {b:9.1f} MiB, "
+              f"{100 * off:+.2f}%", flush=True)  # fmt: skip
         results.setdefault(args.device.partition(":")[0], {})[name] = row
         if args.json or args.report:
             kept.write_text(json.dumps(results))

@@ -144,7 +144,9 @@ class InterpreterModule(Module):
             raise AttributeError("InterpreterModule: this part runs no operators by itself")
         return self.graphs[0]
 
-    def forward(self, *args: Any, call: int = 0, **kwargs: Any) -> Any:
+    def forward(
+        self, *args: Any, call: int = 0, **kwargs: Any
+    ) -> Tensor | float | tuple[Any, ...] | list[Any] | dict[Any, Any]:
         """Runs the graph of a call: its value, or several as a tuple."""
         if not self.graphs:
             raise RuntimeError("InterpreterModule: this part runs no operators by itself")

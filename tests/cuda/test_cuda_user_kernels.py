@@ -1,6 +1,7 @@
 """Kernels that users write: compiled while the program runs, and Triton's."""
 
 import ctypes
+import os
 import shutil
 import subprocess
 import sys
@@ -97,10 +98,34 @@ def test_extensions_that_nvcc_compiles(extension, dtype):
 def test_packed_accessors(extension):
     x = rl.randn(40, 70, device="cuda").t()
     rl.testing.assert_close(extension.row_sums(x), x.sum(1), rtol=1e-4, atol=1e-4)
-    with pytest.raises(ValueError, match="expected 2 dimensions"):
-        extension.row_sums(x[0])
-    with pytest.raises(TypeError, match="not implemented for"):
-        extension.row_sums(x.long())
+
+
+REFUSED = """
+import importlib.util, sys
+import rushlight as rl
+spec = importlib.util.spec_from_file_location("tests_scaled", sys.argv[1])
+extension = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(extension)
+x = rl.randn(4, 7, device="cuda")
+for call in (lambda: extension.scaled(rl.ones(3), 2.0), lambda: extension.row_sums(x[0]),
+             lambda: extension.row_sums(x.long()), lambda: print(extension.row_sums(x).shape)):
+    try:
+        call()
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_errors_of_extensions(extension):
+    """In a process of its own: what goes wrong here may end it."""
+    root = str(Path(rl.__file__).parents[1])
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", REFUSED, extension.__file__],
+                          capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": root})  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = done.stdout.splitlines()
+    assert "expected a CUDA tensor" in shown[0] and "expected 2 dimensions" in shown[1]
+    assert shown[2].startswith("DTypeError") and shown[3] == "rushlight.Size([4])"
 
 
 TRITON = """

@@ -360,9 +360,10 @@ void check_names_of_pytorch() {
   const auto dataset = torch::data::datasets::TensorDataset(torch::ones({7, 4}))
                            .map(torch::data::transforms::Stack<torch::data::TensorExample>());
   int64_t seen = 0;
-  for (auto& b : *torch::data::make_data_loader<Sequential>(dataset, batch))
-    seen += pair->forward(b.data).size(0);
-  for (auto& b : *torch::data::make_data_loader(dataset, batch)) seen += b.data.size(0);
+  const auto in_order = torch::data::make_data_loader<Sequential>(dataset, batch);
+  for (auto& b : *in_order) seen += pair->forward(b.data).size(0);
+  const auto shuffled = torch::data::make_data_loader(dataset, batch);
+  for (auto& b : *shuffled) seen += b.data.size(0);
   EXPECT(seen == 14);
   EXPECT(torch::str("step ", 3, ".pt") == "step 3.pt");
   torch::Device device(torch::kCPU);

@@ -276,7 +276,7 @@ def prediction(args):
 
 NOT_MEASURED = (
     "## Not measured\n\nParts that are not above, more ranks, several machines and real networks, "
-    "several GPUs. [scaling_models.md](scaling_models.md) has the six models of Table 1 beside "
+    "several GPUs. `benchmarks/scaling_models.py` has the six models of Table 1 beside "
     "PyTorch's Gloo. The judge's thread takes 0.3 ms of CPU time per second (0.03%), and a call of "
     "a collective 7 us, its record included. Published "
     "figures to stand beside: overlap gains 35% to 38% with NCCL, and ResNet-50 on 256 GPUs "

@@ -104,6 +104,9 @@ class Float8Linear(Linear):
 class Float8WeightLinear(StoredLinear):
     """A Linear for inference whose weight is stored in float8; inputs are scaled at each call."""
 
+    weight: Tensor
+    scale: Tensor
+
     def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None = None) -> None:
         super().__init__(weight.shape, bias, weight=weight, scale=scale)
 

@@ -72,6 +72,9 @@ class FakeQuantizeBase(Module):
 class FakeQuantize(FakeQuantizeBase):
     """Observes, and rounds to the steps that the observer chooses."""
 
+    scale: Tensor
+    zero_point: Tensor
+
     def __init__(
         self,
         observer: Any = MovingAverageMinMaxObserver,

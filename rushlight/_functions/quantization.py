@@ -157,13 +157,11 @@ def _asked(name: str) -> Any:
     return ask
 
 
-int_repr = _asked("int_repr")
-q_scale = _asked("q_scale")
-q_zero_point = _asked("q_zero_point")
+int_repr, qscheme = _asked("int_repr"), _asked("qscheme")
+q_scale, q_zero_point = _asked("q_scale"), _asked("q_zero_point")
 q_per_channel_scales = _asked("q_per_channel_scales")
 q_per_channel_zero_points = _asked("q_per_channel_zero_points")
 q_per_channel_axis = _asked("q_per_channel_axis")
-qscheme = _asked("qscheme")
 
 
 def _check_bounds(name: str, quant_min: int, quant_max: int) -> None:

@@ -409,6 +409,22 @@ class Tensor:
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]:
         """The coordinates of the elements that are not zero, one tensor per dim."""
+    def dequantize(self) -> Tensor:
+        """The numbers of a quantized tensor, in float32."""
+    def int_repr(self) -> Tensor:
+        """The integers of a quantized tensor."""
+    def q_scale(self) -> _float:
+        """The scale of a quantized tensor that has one."""
+    def q_zero_point(self) -> _int:
+        """The integer that stands for 0."""
+    def q_per_channel_scales(self) -> Tensor:
+        """The scales of the channels."""
+    def q_per_channel_zero_points(self) -> Tensor:
+        """The zero points of the channels."""
+    def q_per_channel_axis(self) -> _int:
+        """The dim of the channels."""
+    def qscheme(self) -> Any:
+        """per_tensor_affine or per_channel_affine."""
     def hash_tensor(
         self, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0
     ) -> Tensor:

@@ -57,10 +57,8 @@ def quantize_per_tensor(
     from rushlight._quantized.tensor import Quantizer, quantized
 
     if not isinstance(input, Tensor):
-        return tuple(
-            quantize_per_tensor(x, s, z, dtype)
-            for x, s, z in zip(input, scale, zero_point, strict=True)
-        )
+        every: Any = zip(input, scale, zero_point, strict=True)  # type: ignore[arg-type]
+        return tuple(quantize_per_tensor(x, s, z, dtype) for x, s, z in every)
     _check_float("quantize_per_tensor", input)
     low, high = bounds(storage_dtype("quantize_per_tensor", dtype))
     scale, zero_point = float(scale), int(zero_point)
@@ -124,12 +122,14 @@ def choose_ranges(
 
 def choose_range(low: float, high: float, least: int, most: int) -> tuple[float, int]:
     """The same for one range."""
-    ends = (_C.tensor([x], dtype=_C.float64) for x in (low, high))
-    scale, zero = choose_ranges(*ends, least, most)
+    first, last = (_C.tensor([x], dtype=_C.float64) for x in (low, high))
+    scale, zero = choose_ranges(first, last, least, most)
     return float(scale), int(zero)
 
 
-def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -> Tensor:
+def quantize_per_tensor_dynamic(
+    input: Tensor, dtype: Any, reduce_range: bool
+) -> Tensor | tuple[Any, ...]:
     """quantize_per_tensor with the scale and zero point that the numbers at hand need."""
     _check_float("quantize_per_tensor_dynamic", input)
     low, high = bounds(storage_dtype("quantize_per_tensor_dynamic", dtype))
@@ -157,13 +157,11 @@ def _asked(name: str) -> Any:
     return ask
 
 
-int_repr = _asked("int_repr")
-q_scale = _asked("q_scale")
-q_zero_point = _asked("q_zero_point")
+int_repr, qscheme = _asked("int_repr"), _asked("qscheme")
+q_scale, q_zero_point = _asked("q_scale"), _asked("q_zero_point")
 q_per_channel_scales = _asked("q_per_channel_scales")
 q_per_channel_zero_points = _asked("q_per_channel_zero_points")
 q_per_channel_axis = _asked("q_per_channel_axis")
-qscheme = _asked("qscheme")
 
 
 def _check_bounds(name: str, quant_min: int, quant_max: int) -> None:

@@ -10,6 +10,7 @@ end, and the product is divided by both scales. Weights and gradients themselves
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rushlight import _C, Tensor
@@ -104,6 +105,9 @@ class Float8Linear(Linear):
 class Float8WeightLinear(StoredLinear):
     """A Linear for inference whose weight is stored in float8; inputs are scaled at each call."""
 
+    weight: Tensor
+    scale: Tensor
+
     def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None = None) -> None:
         super().__init__(weight.shape, bias, weight=weight, scale=scale)
 
@@ -152,9 +156,8 @@ def convert_to_float8_training(
     module_filter_fn(layer, name) says which. The last layer of a model, and layers with fewer than
     a thousand features, gain little and lose digits.
     """
-    return exchange_linears(
-        module, lambda layer: Float8Linear.from_float(layer, recipe), module_filter_fn
-    )
+    make = partial(Float8Linear.from_float, recipe=recipe)
+    return exchange_linears(module, make, module_filter_fn)
 
 
 def quantize_float8_(
@@ -163,6 +166,4 @@ def quantize_float8_(
     recipe: str = "rowwise",
 ) -> Module:
     """Exchanges the Linear layers of a model for Float8WeightLinear, for inference."""
-    return exchange_linears(
-        model, lambda layer: Float8WeightLinear.from_float(layer, recipe), filter_fn
-    )
+    return exchange_linears(model, partial(Float8WeightLinear.from_float, recipe=recipe), filter_fn)

@@ -61,6 +61,9 @@ class Int4WeightOnlyLinear(_WeightOnlyLinear):
     multiples of 16, columns in multiples of the group size.
     """
 
+    weight: Tensor  # uint8 on the CPU, int32 in tiles on a GPU
+    scales_and_zeros: Tensor
+
     def __init__(
         self,
         weight: Tensor,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import rushlight
@@ -13,7 +12,7 @@ from rushlight.ao.quantization.observer import (
     FixedQParamsObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
-    _PartialWrapper,
+    WithArguments,
     take_sizes,
 )
 from rushlight.nn import Module
@@ -36,7 +35,7 @@ __all__ = [
 ]
 
 
-class FakeQuantizeBase(Module):
+class FakeQuantizeBase(WithArguments):
     """Two switches: whether it looks, and whether it rounds."""
 
     fake_quant_enabled: Tensor
@@ -63,14 +62,12 @@ class FakeQuantizeBase(Module):
         """From now on scale and zero point stay."""
         self.enable_observer(False)
 
-    @classmethod
-    def with_args(cls, **kwargs: Any) -> _PartialWrapper:
-        """The class with these arguments, for a QConfig."""
-        return _PartialWrapper(partial(cls, **kwargs))
-
 
 class FakeQuantize(FakeQuantizeBase):
     """Observes, and rounds to the steps that the observer chooses."""
+
+    scale: Tensor
+    zero_point: Tensor
 
     def __init__(
         self,

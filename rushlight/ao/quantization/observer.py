@@ -58,7 +58,16 @@ class _PartialWrapper:
         return self.with_args(**{name: make() for name, make in kwargs.items()})
 
 
-class ObserverBase(Module):
+class WithArguments(Module):
+    """A module whose class can be given arguments before it is called, for a QConfig."""
+
+    @classmethod
+    def with_args(cls, **kwargs: Any) -> _PartialWrapper:
+        """The class with these arguments."""
+        return _PartialWrapper(partial(cls, **kwargs))
+
+
+class ObserverBase(WithArguments):
     """What all observers have: a dtype, forward(x) that looks, calculate_qparams()."""
 
     def __init__(self, dtype: Any, is_dynamic: bool = False) -> None:
@@ -72,11 +81,6 @@ class ObserverBase(Module):
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """Scale and zero point for what was seen."""
         raise NotImplementedError
-
-    @classmethod
-    def with_args(cls, **kwargs: Any) -> _PartialWrapper:
-        """The class with these arguments, for a QConfig."""
-        return _PartialWrapper(partial(cls, **kwargs))
 
     @classmethod
     def with_callable_args(cls, **kwargs: Any) -> _PartialWrapper:
@@ -123,6 +127,10 @@ class UniformQuantizationObserverBase(ObserverBase):
         if self.reduce_range and (low, high) in ((0, 255), (-128, 127)):
             low, high = (0, 127) if low == 0 else (-64, 63)
         return low, high
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """Scale and zero point, or one of each for every channel."""
+        return self._calculate_qparams(self.min_val, self.max_val)
 
     def _is_symmetric(self) -> bool:
         return self.qscheme.name.endswith("symmetric")
@@ -178,10 +186,6 @@ class MinMaxObserver(UniformQuantizationObserverBase):
             self.max_val.copy_(high)
         return x_orig
 
-    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """Scale and zero point."""
-        return self._calculate_qparams(self.min_val, self.max_val)
-
     def reset_min_max_vals(self) -> None:
         """Forgets what was seen."""
         self.min_val.fill_(float("inf"))
@@ -229,10 +233,6 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
                 low, high = self._joined(low, high)
             self.min_val, self.max_val = low, high
         return x_orig
-
-    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """A scale and a zero point for each channel."""
-        return self._calculate_qparams(self.min_val, self.max_val)
 
     def reset_min_max_vals(self) -> None:
         """Forgets what was seen."""

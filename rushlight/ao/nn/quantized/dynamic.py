@@ -166,7 +166,9 @@ class LSTM(_Dynamic):
             for way in range(ways):
                 at = layer * ways + way
                 out, h, c = self._run(x, hx[0][at], hx[1][at], self._cells[at], way == 1)
-                outs.append(out), hs.append(h), cs.append(c)
+                outs.append(out)
+                hs.append(h)
+                cs.append(c)
             x = _C.cat(outs, -1)
             if layer + 1 < self.num_layers:
                 x = self._between(x)

@@ -13,7 +13,7 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -65,7 +65,7 @@ def picture(title: str, speeds: list[tuple[str, float]]) -> str:
     if len(speeds) > MOST_BARS:
         figure, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
         edges = [2 ** (k / 4) for k in range(-8, 21)]
-        counts, _, bars = ax.hist([min(max(v, edges[0]), edges[-1]) for v in values], edges)
+        _, _, bars = ax.hist([min(max(v, edges[0]), edges[-1]) for v in values], edges)
         for left, bar in zip(edges, bars, strict=False):
             bar.set_color(FASTER if left >= 1 else SLOWER)
         ax.set_ylabel("cases")
@@ -92,9 +92,9 @@ def picture(title: str, speeds: list[tuple[str, float]]) -> str:
 def pages() -> dict[str, str]:
     """The page and its pictures by their paths on the site."""
     text = (
-        "# Benchmarks in pictures\n\nDrawn from the tables of results when this site was built: how "
-        "fast we are where PyTorch is 1, so longer bars to the right are better, and orange ones are "
-        "where PyTorch is faster. Each picture links to its table, which says how it was measured.\n"
+        "# Benchmarks in pictures\n\nDrawn from the tables of results when this site was built: "
+        "how fast we are where PyTorch is 1. Longer bars to the right are better, orange ones are "
+        "where PyTorch is faster. Each picture links to its table, which says how it was made.\n"
     )
     made = {}
     for name, title, column, of_speeds in PAGES:

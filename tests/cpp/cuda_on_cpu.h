@@ -129,13 +129,6 @@ inline unsigned __match_any_sync(unsigned, unsigned x) {
 inline void __syncwarp() {
   exchange(0, [](const unsigned*) { return 0; });
 }
-// Byte i of the result is the one of a (0 to 3) or b (4 to 7) that nibble i names.
-inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which) {
-  const unsigned long long all = a | static_cast<unsigned long long>(b) << 32;
-  unsigned out = 0;
-  for (int i = 0; i < 4; ++i) out |= unsigned(all >> 8 * (which >> 4 * i & 7) & 255) << 8 * i;
-  return out;
-}
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(unsigned(x)); }
 

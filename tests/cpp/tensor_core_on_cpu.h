@@ -20,7 +20,7 @@ struct WarpTable {
   u32 words[32][8];
   const void* rows[32];
 };
-inline std::array<WarpTable, 8> warp_tables;
+inline std::array<WarpTable, 4> warp_tables;
 
 inline WarpTable& warp_table() { return warp_tables[threadIdx.x / 32]; }
 inline int lane_number() { return int(threadIdx.x % 32); }
@@ -82,14 +82,6 @@ void multiply_add(T, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 template <class T>
 u32 pair_of(T, float a, float b) {
   return u32(T(a).bits) | u32(T(b).bits) << 16;
-}
-
-template <class T>
-u32 pair_fma(T type, u32 a, u32 b, u32 c) {
-  float r[2];
-  for (int i = 0; i < 2; ++i)
-    r[i] = std::fma(word_element<T>(a, i), word_element<T>(b, i), word_element<T>(c, i));
-  return pair_of(type, r[0], r[1]);
 }
 
 inline void copy_async(void* shared, const void* global) { std::memcpy(shared, global, 16); }

@@ -56,18 +56,6 @@ RUSH_FN u32 pair_of(bfloat16, float a, float b) {
   return r;
 }
 
-// a * b + c of two numbers each.
-RUSH_FN u32 pair_fma(bfloat16, u32 a, u32 b, u32 c) {
-  u32 r;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
-  return r;
-}
-RUSH_FN u32 pair_fma(half, u32 a, u32 b, u32 c) {
-  u32 r;
-  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
-  return r;
-}
-
 // 16 bytes from global to shared memory, both aligned to 16, while the threads go on.
 RUSH_FN void copy_async(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),

@@ -92,7 +92,7 @@ void UserKernel::launch(Stream* stream, Grid grid, Grid block, std::span<const s
   addresses.reserve(params.size());
   for (const std::string& p : params) addresses.push_back(const_cast<char*>(p.data()));
   // No early start (launch.cpp): the kernel does not know that it would have to wait.
-  const CUlaunchConfig config{grid.x,  grid.y, grid.z,         block.x, block.y,
+  const CUlaunchConfig config{grid.x,  grid.y, grid.z,           block.x, block.y,
                               block.z, shared, stream->handle(), nullptr, 0};
   must(driver().LaunchKernelEx(&config, f, addresses.data(), nullptr), kOp);
   after_launch(stream);

@@ -136,9 +136,9 @@ PyObject* report(PyObject*, PyObject* function) {
 }
 
 PyMethodDef functions[] = {
-    {"_defer", as_method(defer), METH_FASTCALL, nullptr},
     {"_begin_casts", begin_casts, METH_O, nullptr},
     {"_end_casts", end_casts, METH_O, nullptr},
+    {"_defer", as_method(defer), METH_FASTCALL, nullptr},
     {"_is_deferring", is_deferring, METH_NOARGS, nullptr},
     {"_flush_deferred", flush, METH_O, nullptr},
     {"_deferred_counters", counters, METH_NOARGS, nullptr},

@@ -3,10 +3,7 @@
 
 #include "bindings/handle.h"
 #include "bindings/source.h"
-#include "bindings/tensor/tensor_object.h"
 #include "core/modes.h"
-#include "jit/recorder.h"
-#include "ops/autocast/autocast.h"
 
 namespace rush::py {
 namespace {
@@ -75,29 +72,6 @@ PyObject* defer(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
-// _begin_casts(weights) -> whether _end_casts(weights) is to be called, which gives those of this
-// call: Note [Weights cast ahead] in ops/autocast/autocast.h. Both are lists; equal ones are one.
-PyObject* begin_casts(PyObject*, PyObject* weights) {
-  return guarded([&] {
-    // A recorded call casts each weight where it is used, whatever came before.
-    if (jit::recorder_here()) return Py_NewRef(Py_False);
-    std::vector<Tensor> last;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(weights); ++i)
-      last.push_back(unwrap(PyList_GET_ITEM(weights, i)));
-    return PyBool_FromLong(begin_cast_weights(std::move(last)));
-  });
-}
-PyObject* end_casts(PyObject*, PyObject* weights) {
-  return guarded([&] {
-    const std::vector<Tensor> now = end_cast_weights();
-    bool same = PyList_GET_SIZE(weights) == Py_ssize_t(now.size());
-    for (size_t i = 0; same && i < now.size(); ++i)
-      same = unwrap(PyList_GET_ITEM(weights, Py_ssize_t(i))).is_same(now[i]);
-    if (same) return Py_NewRef(weights);
-    return list_of(now, [](const Tensor& t) { return Handle::steal(wrap(t)); }).release();
-  });
-}
-
 PyObject* is_deferring(PyObject*, PyObject*) { return PyBool_FromLong(t_modes & kDefer); }
 
 PyObject* flush(PyObject*, PyObject* why) {
@@ -137,8 +111,6 @@ PyObject* report(PyObject*, PyObject* function) {
 
 PyMethodDef functions[] = {
     {"_defer", as_method(defer), METH_FASTCALL, nullptr},
-    {"_begin_casts", begin_casts, METH_O, nullptr},
-    {"_end_casts", end_casts, METH_O, nullptr},
     {"_is_deferring", is_deferring, METH_NOARGS, nullptr},
     {"_flush_deferred", flush, METH_O, nullptr},
     {"_deferred_counters", counters, METH_NOARGS, nullptr},

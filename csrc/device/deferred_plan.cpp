@@ -153,7 +153,7 @@ std::string name_of(const Recipe& r) {
     static constexpr const char* names[] = {
         "layer_norm",          "layer_norm_backward", "softmax",
         "log_softmax",         "softmax_backward",    "log_softmax_backward",
-        "batch_or_group_norm", "group_norm",          "group_norm_backward"};
+        "batch_or_group_norm", "batch_or_group_norm", "batch_or_group_norm_backward"};
     if (!r.row->centred && r.row->fn == RowOp::Norm) return "rms_norm";
     if (!r.row->centred && r.row->fn == RowOp::NormBackward) return "rms_norm_backward";
     return names[int(r.row->fn)];

@@ -3,6 +3,8 @@
 
 #include "bindings/autograd/training.h"
 #include "bindings/handle.h"
+#include "bindings/tensor/tensor_object.h"
+#include "jit/recorder.h"
 
 namespace rush::py {
 namespace {
@@ -131,6 +133,32 @@ PyObject* clear_cache(PyObject*, PyObject*) {
 PyObject* increment(PyObject*, PyObject*) { return PyLong_FromLong(autocast_nesting(1)); }
 PyObject* decrement(PyObject*, PyObject*) { return PyLong_FromLong(autocast_nesting(-1)); }
 
+// _begin_casts(weights) -> whether _end_casts(weights) is to be called, which gives those of this
+// call: Note [Weights cast ahead] in ops/autocast/autocast.h. Both are lists; equal ones are one.
+PyObject* begin_casts(PyObject*, PyObject* weights) {
+  return guarded([&] {
+    // A recorded call casts each weight where it is used, whatever came before.
+    if (jit::recorder_here()) return Py_NewRef(Py_False);
+    std::vector<Tensor> last;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(weights); ++i)
+      last.push_back(unwrap(PyList_GET_ITEM(weights, i)));
+    return PyBool_FromLong(begin_cast_weights(std::move(last)));
+  });
+}
+PyObject* end_casts(PyObject*, PyObject* weights) {
+  return guarded([&] {
+    const std::vector<Tensor> now = end_cast_weights();
+    bool same = PyList_GET_SIZE(weights) == Py_ssize_t(now.size());
+    for (size_t i = 0; same && i < now.size(); ++i)
+      same = unwrap(PyList_GET_ITEM(weights, Py_ssize_t(i))).is_same(now[i]);
+    if (same) return Py_NewRef(weights);
+    Handle list = Handle::steal(PyList_New(0));
+    for (const Tensor& t : now)
+      check_status(PyList_Append(list.get(), Handle::steal(wrap(t)).get()));
+    return list.release();
+  });
+}
+
 PyMethodDef functions[] = {
     {"is_autocast_enabled", as_method(is_enabled), kFastcall,
      "is_autocast_enabled(device_type='cuda')\n--\n\n"
@@ -176,6 +204,8 @@ PyMethodDef functions[] = {
      "Example:\n"
      "    >>> rl.set_autocast_dtype(\"cpu\", rl.bfloat16); rl.get_autocast_dtype(\"cpu\")\n"
      "    rushlight.bfloat16"},
+    {"_begin_casts", begin_casts, METH_O, nullptr},
+    {"_end_casts", end_casts, METH_O, nullptr},
     {"_is_autocast_on", is_on, METH_NOARGS, nullptr},
     {"_autocast_policy", as_method(policy), kFastcall, nullptr},
     {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS,

@@ -1,6 +1,7 @@
 #include "ops/autocast/autocast.h"
 
 #include <array>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -34,7 +35,11 @@ struct State {
   bool cache_enabled = true;
   int nesting = 0;
   std::unordered_map<const TensorImpl*, CachedCast> cache;
-  CastWeights weights;
+  std::unique_ptr<CastWeights> made_weights;  // thread-local memory is scarce
+  CastWeights& weights() {
+    if (!made_weights) made_weights = std::make_unique<CastWeights>();
+    return *made_weights;
+  }
 
   State() {
     for (int i = 0; i < kDeviceTypeCount; ++i)
@@ -70,8 +75,8 @@ CachedCast& cast_weight(const Tensor& t, DType to) {
 Tensor cast_to(const Tensor& t, DType to) {
   if (!is_cacheable(t, to)) return rush::cast(t, to);
   CachedCast& own = cast_weight(t, to);
-  CastWeights& weights = state().weights;
-  if (weights.on && t_modes & kDefer && device_traits(t).asynchronous) [[unlikely]] {
+  if (t_modes & kDefer && device_traits(t).asynchronous && state().weights().on) [[unlikely]] {
+    CastWeights& weights = state().weights();
     if (!own.noted) weights.now.push_back(t);
     own.noted = true;
     for (const Tensor& other : weights.ahead ? std::vector<Tensor>() : weights.last) {
@@ -165,11 +170,11 @@ void clear_autocast_cache() {
   // The tensors die after the map is empty: their deaths may come back here.
   const auto doomed = std::move(state().cache);
   state().cache = {};
-  state().weights.ahead = false;
+  state().weights().ahead = false;
 }
 
 bool begin_cast_weights(std::vector<Tensor> of_last_call) {
-  CastWeights& weights = state().weights;
+  CastWeights& weights = state().weights();
   if (weights.on) return false;
   weights.last = std::move(of_last_call);
   weights.on = true;
@@ -177,7 +182,7 @@ bool begin_cast_weights(std::vector<Tensor> of_last_call) {
   return true;
 }
 std::vector<Tensor> end_cast_weights() {
-  CastWeights& weights = state().weights;
+  CastWeights& weights = state().weights();
   weights.on = false;
   const auto doomed = std::move(weights.last);
   weights.last = {};

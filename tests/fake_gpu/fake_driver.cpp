@@ -712,13 +712,6 @@ FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void** params
   return queue(config->stream,
                [line = g_names.at(f) + " " + std::to_string(config->grid_x)] { note(line); });
 }
-// Kernels do nothing, so it is enough to say that they have one argument, and a small one.
-FAKE(cuFuncGetParamInfo)(CUfunction, size_t index, size_t* offset, size_t* size) {
-  if (index > 0 || std::getenv("FAKE_CUDA_NO_PARAMETERS")) return kInvalidValue;
-  *offset = 0;
-  *size = 4;
-  return kSuccess;
-}
 FAKE(cuGraphCreate)(CUgraph* graph, unsigned) {
   *graph = reinterpret_cast<CUgraph>(new Graph);
   return kSuccess;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from rushlight import Tensor
 from rushlight.nn import Linear, Module, Parameter
@@ -16,7 +17,7 @@ class StoredLinear(Module):
         self.out_features, self.in_features = sizes
         for name, value in buffers.items():
             self.register_buffer(name, value)
-        self.register_parameter("bias", bias)
+        self.register_parameter("bias", cast("Parameter | None", bias))
 
     def extra_repr(self) -> str:
         return (

@@ -38,7 +38,7 @@ def compile_kernel(
     if compute_capability is None:
         found = _cuda.properties(_cuda.check_device(-1))
         compute_capability = f"{found['major']}{found['minor']}"
-    folders = [*map(os.fspath, cuda_include_dirs or ()), *_headers()]
+    folders = [*(os.fspath(folder) for folder in cuda_include_dirs or ()), *_headers()]
     options = [*(f"-I{folder}" for folder in folders), *(nvcc_options or ())]
     if not any(o.startswith(("--std", "-std")) for o in options):
         options.insert(0, "--std=c++17")

@@ -66,7 +66,7 @@ class KeptCall:
     @classmethod
     def seen(cls, path: str, call: Any, output: Any, tracer: Any, state: Any) -> KeptCall:
         """Of a call that is being traced."""
-        sides = []
+        sides: list[Any] = []
         for value, what in ((call, f"a call of '{path}'"), (output, f"the output of '{path}'")):
             leaves, packing = tree_leaves(value), Packing(value, what)
             packing.tensors = [
@@ -148,7 +148,7 @@ def kept_calls_from(rows: Any, calls: int, places: dict[str, int]) -> dict[int, 
     for k, inputs, sources, outputs, results in rows:
         if type(k) is not int or not 0 <= k < calls:
             raise ValueError(f"there is no call {k!r}")
-        sides = []
+        sides: list[Any] = []
         for packing, rest in ((inputs, sources), (outputs, results)):
             made = packing_from(packing)
             found_places = [Place(str(kind), index) for kind, index in rest]

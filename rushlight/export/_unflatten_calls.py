@@ -171,9 +171,10 @@ class Cutter:
             for node in self.inputs:
                 values[node] = anchor = graph.placeholder(node.name)
         if scope.kept is not None:
-            for node in scope.kept.inputs:
-                anchor = graph.placeholder(node.name)
-                values.setdefault(node, anchor)
+            for given in scope.kept.inputs:
+                assert given is not None  # settled before
+                anchor = graph.placeholder(given.name)
+                values.setdefault(given, anchor)
         for place, item in enumerate(scope.items):
             if isinstance(item, Node):
                 made = graph.node_copy(item, value)

@@ -165,12 +165,14 @@ class ExportedProgram:
     def module_call_graph(self) -> list[ModuleCallEntry]:
         """The calls of submodules in their order, after one entry for the program itself; those
         that preserve_module_call_signature named have their signatures."""
-        found = {"": ModuleCallSignature([], [], self._inputs.spec, self._output.spec)}
+        found: dict[str, ModuleCallSignature | None] = {
+            "": ModuleCallSignature([], [], self._inputs.spec, self._output.spec)
+        }
         for k, (path, *_) in enumerate(self._calls):
             kept, name, further = self._kept_calls.get(k), path, 1
             while kept is not None and name in found:
                 name, further = f"{path}@{further}", further + 1
-            found.setdefault(name, kept and self._signature_of(kept))
+            found.setdefault(name, None if kept is None else self._signature_of(kept))
         return [ModuleCallEntry(name, signature) for name, signature in found.items()]
 
     def _signature_of(self, kept):

@@ -30,7 +30,7 @@ def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Module:
     return _folded(is_qat, conv, bn)
 
 
-def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> Module:
+def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: nn.ReLU) -> Module:
     """The same with a ReLU behind both."""
     made = _folded(is_qat, conv, bn)
     return _WITH_RELU[type(made)](made, relu)
@@ -55,7 +55,8 @@ def fuse_known_modules(
     mod_list: Sequence[Module], is_qat: bool, additional_fuser_method_mapping: Any = None
 ) -> list[Module]:
     """What stands in place of the modules: the joined one, and identities."""
-    first, rest = mod_list[0], list(mod_list[1:])
+    rest: list[Any] = list(mod_list)
+    first = rest.pop(0)
     kinds = " ".join(type(m).__name__ for m in mod_list)
     made = first
     if rest and isinstance(rest[0], _NORMS.get(type(first), ())):

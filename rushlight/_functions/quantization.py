@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C, Tensor
+from rushlight._autocast import autocast_policy
 from rushlight._quantized import named
 from rushlight._quantized.schemes import (
     SCHEMES,
@@ -188,6 +189,7 @@ def _pretended(input: Tensor, scale: Any, zero: Any, low: int, high: int) -> Ten
     return values + (through - through.detach())
 
 
+@autocast_policy(cpu="float32")
 def fake_quantize_per_tensor_affine(
     input: Tensor,
     scale: float | Tensor,

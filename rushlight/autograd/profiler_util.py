@@ -30,6 +30,7 @@ DeviceType = enum.Enum(
         "PrivateUse1": 20,
     },
 )
+DeviceType.__doc__ = "Where an event of a profile ran, or what was measured: CPU, CUDA and others."
 
 
 class Interval:

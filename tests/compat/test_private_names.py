@@ -62,9 +62,8 @@ def test_methods():
     for name in ("lstsq", "eig", "symeig", "solve"):
         with pytest.raises(RuntimeError, match="linalg"):
             getattr(x, name)(x)
-    for name, closest in (("dequantize", "bfloat16"), ("to_padded_tensor", "pad_sequence")):
-        with pytest.raises(AttributeError, match=closest):
-            getattr(x, name)
+    with pytest.raises(AttributeError, match="pad_sequence"):
+        getattr(x, "to_padded_tensor")  # noqa: B009
     assert rl.return_types.sort_out is rl.return_types.sort
     assert type(rl.qr(rl.eye(2))) is rl.return_types.qr
 

@@ -96,6 +96,7 @@ double tolerance_of(DType t) {
   return t == DType::Float64   ? 1e-13
          : t == DType::Float32 ? 2e-6
          : t == DType::Float16 ? 2e-3
+         : is_float8(t)        ? 0.13
                                : 1e-2;
 }
 
@@ -350,7 +351,7 @@ TEST(reductions_of_every_shape) {
 }
 
 TEST(reductions_of_every_type) {
-  for (int t = 0; t < kDTypeCount; ++t) {
+  for (int t = 0; t < int(DType::Float8E4M3FN); ++t) {  // what is stored alone comes last
     const DType type = DType(t);
     const bool exact = category(type) <= Category::Integer;
     const Tensor x = random_tensor(Dims{50, 30}, type, 4, 0, 9);

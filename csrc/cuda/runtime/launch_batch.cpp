@@ -76,7 +76,6 @@ constinit std::atomic<bool> g_wanted{false};
 constinit std::atomic<bool> g_failed{false};
 std::atomic<const char*> g_left{nullptr};  // why there are no batches any more
 std::atomic<int> g_single{0};
-constinit thread_local int t_single [[gnu::tls_model("initial-exec")]] = 0;
 // Is anything kept back? Read without the lock: whoever kept it back did so before, or in a thread
 // whose order with this one is nobody's promise.
 constinit std::atomic<bool> g_pending{false};
@@ -382,7 +381,7 @@ void Batch::watch() {
 bool add_to_batch(CUfunction f, Stream* stream, const LaunchShape& shape, void** args) {
   raise_batch_error();
   if (!g_wanted.load(std::memory_order_relaxed) || g_left.load(std::memory_order_relaxed) ||
-      g_single.load(std::memory_order_relaxed) || t_single || any_capture() || is_blocking() ||
+      g_single.load(std::memory_order_relaxed) || any_capture() || is_blocking() ||
       !driver().can_batch) {
     queue_batch();
     return false;
@@ -406,11 +405,8 @@ void leave_batches(const char* why) noexcept {
   queue_batch();
 }
 
-SingleLaunches::SingleLaunches() noexcept {
-  ++t_single;
-  queue_batch();
-}
-SingleLaunches::~SingleLaunches() { --t_single; }
+SingleLaunches::SingleLaunches() noexcept { set_single_launches(true); }
+SingleLaunches::~SingleLaunches() { set_single_launches(false); }
 
 void set_single_launches(bool on) noexcept {
   g_single.fetch_add(on ? 1 : -1);

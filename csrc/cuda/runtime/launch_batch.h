@@ -42,14 +42,14 @@ void raise_batch_error();
 
 // Somebody else may queue work from now on: no more batches. `why` is a constant.
 RUSH_API void leave_batches(const char* why) noexcept;
-// While it lives, kernels of this thread are launched one by one: a library is at work between them.
+// While it lives, kernels are launched one by one: a library is at work between them.
 class RUSH_API SingleLaunches {
  public:
   SingleLaunches() noexcept;
   SingleLaunches(const SingleLaunches&) = delete;
   ~SingleLaunches();
 };
-// The same for all threads, from on to off; nests.
+// The same from on to off; nests.
 RUSH_API void set_single_launches(bool on) noexcept;
 
 // config.coalesce_launches

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NoReturn, SupportsIndex, TypeAlias, T
 import numpy as _numpy
 
 from rushlight import return_types as _return_types
-from rushlight._quantized.schemes import QuantizationScheme
+from rushlight._quantized.schemes import QuantizationScheme as _QuantizationScheme
 from rushlight.storage import TypedStorage
 from rushlight.utils._images import Picture
 from rushlight.utils.hooks import RemovableHandle as _RemovableHandle

@@ -423,7 +423,7 @@ class Tensor:
         """The zero points of the channels."""
     def q_per_channel_axis(self) -> _int:
         """The dim of the channels."""
-    def qscheme(self) -> QuantizationScheme:
+    def qscheme(self) -> _QuantizationScheme:
         """per_tensor_affine or per_channel_affine."""
     def hash_tensor(
         self, dim: _int | Sequence[_int] | None = (), *, keepdim: _bool = False, mode: _int = 0

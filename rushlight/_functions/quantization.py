@@ -7,7 +7,6 @@ from typing import Any
 
 from rushlight import _C, Tensor
 from rushlight._autocast import autocast_policy
-from rushlight._quantized import named
 from rushlight._quantized.schemes import (
     SCHEMES,
     QuantizationScheme,
@@ -148,21 +147,45 @@ def dequantize(input: Tensor | Sequence[Tensor]) -> Tensor | tuple[Any, ...]:
     return input.dequantize() if input.is_quantized else input.to(_C.float32)
 
 
-def _asked(name: str) -> Any:
-    @named(name, f"input.{name}() of a quantized tensor.")
-    def ask(input: Tensor) -> Tensor | float | int | QuantizationScheme:
-        if not input.is_quantized:
-            raise NotImplementedError(f"{name}: the tensor is not quantized")
-        return getattr(input, name)()
-
-    return ask
+def _asked(name: str, input: Tensor) -> Any:
+    if not input.is_quantized:
+        raise NotImplementedError(f"{name}: the tensor is not quantized")
+    return getattr(input, name)()
 
 
-int_repr, qscheme = _asked("int_repr"), _asked("qscheme")
-q_scale, q_zero_point = _asked("q_scale"), _asked("q_zero_point")
-q_per_channel_scales = _asked("q_per_channel_scales")
-q_per_channel_zero_points = _asked("q_per_channel_zero_points")
-q_per_channel_axis = _asked("q_per_channel_axis")
+def int_repr(input: Tensor) -> Tensor:
+    """The integers of a quantized tensor."""
+    return _asked("int_repr", input)
+
+
+def qscheme(input: Tensor) -> QuantizationScheme:
+    """per_tensor_affine or per_channel_affine."""
+    return _asked("qscheme", input)
+
+
+def q_scale(input: Tensor) -> float:
+    """The scale of a tensor that was quantized as a whole."""
+    return _asked("q_scale", input)
+
+
+def q_zero_point(input: Tensor) -> int:
+    """Its zero point."""
+    return _asked("q_zero_point", input)
+
+
+def q_per_channel_scales(input: Tensor) -> Tensor:
+    """The scales of a tensor that was quantized by channels."""
+    return _asked("q_per_channel_scales", input)
+
+
+def q_per_channel_zero_points(input: Tensor) -> Tensor:
+    """Its zero points."""
+    return _asked("q_per_channel_zero_points", input)
+
+
+def q_per_channel_axis(input: Tensor) -> int:
+    """The dim of its channels."""
+    return _asked("q_per_channel_axis", input)
 
 
 def _check_bounds(name: str, quant_min: int, quant_max: int) -> None:

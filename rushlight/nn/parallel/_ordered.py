@@ -30,7 +30,7 @@ class Tree:
         count = 1
         while self._waiting and self._waiting[-1][0] == count:
             _, older = self._waiting.pop()
-            rushlight._foreach_add_(older, leaf)
+            rushlight._foreach_add_(older, leaf)  # type: ignore[attr-defined]
             leaf = older
             count *= 2
         self._waiting.append((count, leaf))

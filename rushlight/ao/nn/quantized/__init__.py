@@ -45,7 +45,9 @@ class Quantize(Module):
         self.dtype = dtype
 
     def forward(self, X: Tensor) -> Tensor:
-        return rushlight.quantize_per_tensor(X, float(self.scale), int(self.zero_point), self.dtype)
+        scale, zero = float(self.scale), int(self.zero_point)
+        made: Any = rushlight.quantize_per_tensor(X, scale, zero, self.dtype)
+        return made
 
     @classmethod
     def from_float(cls, mod: Any) -> Quantize:
@@ -61,7 +63,8 @@ class DeQuantize(Module):
     """Integers to floats."""
 
     def forward(self, Xq: Tensor) -> Tensor:
-        return rushlight.dequantize(Xq)
+        made: Any = rushlight.dequantize(Xq)
+        return made
 
     @classmethod
     def from_float(cls, mod: Any) -> DeQuantize:
@@ -77,7 +80,7 @@ class Linear(QuantizedLayer):
         self.in_features, self.out_features = in_features, out_features
         self.scale, self.zero_point = 1.0, 0
         zeros = _C.zeros(out_features, in_features)
-        weight = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
+        weight: Any = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
         self._keep(weight, _C.zeros(out_features) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -17,8 +17,10 @@ def quantized_weight(weight: Tensor, observer: Any) -> QuantizedTensor:
     w = weight.detach().float()
     if scale.numel() > 1 or observer.qscheme.name.startswith("per_channel"):
         axis = getattr(observer, "ch_axis", 0)
-        return rushlight.quantize_per_channel(w, scale, zero, axis, rushlight.qint8)
-    return rushlight.quantize_per_tensor(w, float(scale), int(zero), rushlight.qint8)
+        made: Any = rushlight.quantize_per_channel(w, scale, zero, axis, rushlight.qint8)
+        return made
+    made = rushlight.quantize_per_tensor(w, float(scale), int(zero), rushlight.qint8)
+    return made
 
 
 def weight_scales(weight: QuantizedTensor) -> Tensor:

@@ -9,7 +9,6 @@ from rushlight import _C, Tensor
 from rushlight._autocast import autocast_policy
 from rushlight._quantized.schemes import (
     SCHEMES,
-    QuantizationScheme,
     bounds,
     storage_dtype,
 )
@@ -156,11 +155,6 @@ def _asked(name: str, input: Tensor) -> Any:
 def int_repr(input: Tensor) -> Tensor:
     """The integers of a quantized tensor."""
     return _asked("int_repr", input)
-
-
-def qscheme(input: Tensor) -> QuantizationScheme:
-    """per_tensor_affine or per_channel_affine."""
-    return _asked("qscheme", input)
 
 
 def q_scale(input: Tensor) -> float:

@@ -36,6 +36,7 @@ def test_the_name_is_there(name):
             found = getattr(found, part)
         except AttributeError:  # a module that programs import themselves
             found = importlib.import_module(path)
+    assert found is not None
 
 
 def test_scans_of_any_associative_function():

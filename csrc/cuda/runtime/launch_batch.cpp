@@ -286,9 +286,9 @@ KeptGraph* Batch::find(uint64_t key) {
   return &g;
 }
 
-// Graphs that were not used for long make room. Rare: it waits.
+// Graphs that were not used for long make room. Rare: it waits, for they may run in any stream.
 void Batch::forget_old() {
-  driver().StreamSynchronize(stream_->raw_handle());
+  driver().CtxSynchronize();
   std::vector<uint64_t> used;
   for (const auto& [key, g] : graphs_) used.push_back(g.used);
   std::ranges::nth_element(used, used.begin() + ptrdiff_t(used.size() / 2));

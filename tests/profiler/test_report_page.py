@@ -90,8 +90,10 @@ def test_every_view_draws(chromium, page):
     assert all(url.startswith("file:") for url in chromium.requests)
 
 
-def test_zoom_move_and_search(chromium, page):
-    chromium.open(page, "?zoom")
+def test_zoom_move_and_search(chromium, page, tmp_path):
+    # Of fixed times: an event that another process held up could fill the page by itself.
+    synthetic(tmp_path / "fixed.html", page, 4000)
+    chromium.open(tmp_path / "fixed.html", "?zoom")
     box = chromium.run(f"(() => {{ const b = {TIMELINE}.getBoundingClientRect();"
                        "return [b.x, b.y, b.width, b.height]; })()")  # fmt: skip
     span = "report.range.to - report.range.from"

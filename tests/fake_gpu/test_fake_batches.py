@@ -144,3 +144,28 @@ cuda.synchronize()
 """, FAKE_CUDA_LOG=path)  # fmt: skip
     kernels = [line for line in path.read_text().splitlines() if "Add" in line]
     assert len(kernels) == 800
+
+
+def test_forks_while_kernels_are_kept_back(run):
+    """A child has neither the kernels nor whoever holds the lock at that moment."""
+    code = """
+import os, threading
+ends = False
+def work():
+    mine = rl.zeros(8, device="cuda")
+    while not ends:
+        mine.add_(1).mul_(2)
+thread = threading.Thread(target=work)
+steps(2)
+thread.start()
+for _ in range(40):
+    x.add_(1)
+    child = os.fork()
+    if child == 0:
+        os._exit(cuda.coalescing_stats()["batched_kernels"])
+    assert os.waitpid(child, 0)[1] == 0
+ends = True
+thread.join()
+print(steps()["off"])
+"""
+    assert run(REPEATED + code, timeout=60)[-1] == "None"

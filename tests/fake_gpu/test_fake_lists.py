@@ -118,3 +118,17 @@ print([p.grad._version for p in ps])
         FAKE_CUDA_DEVICES=2,
     )
     assert out == ["cuda:0 [1, 1, 1, 1, 1]", "[4, 4, 4, 4, 4]"]
+
+
+def test_lists_of_float8(run):
+    """They go with no other type in arithmetic, but into any other."""
+    code = """
+x = [rl.zeros(n, device="cuda") for n in (8, 3)]
+y = rl.compile(lambda: [t.to(rl.float8_e4m3fn) for t in x])()
+print({t.cpu().dtype for t in y})
+for dtype in (rl.float8_e5m2, rl.bfloat16, rl.float64):
+    print({t.cpu().dtype for t in rl.compile(lambda: [t.to(dtype) for t in y])()})
+rl._foreach_copy_(y, [t.half() for t in x])
+"""
+    types = ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float64"]
+    assert run(code) == [f"{{rushlight.{name}}}" for name in types]

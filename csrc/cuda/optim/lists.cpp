@@ -157,7 +157,7 @@ void list_pointwise(const ListWork& work) {
 }
 
 void move_into(std::span<const Tensor> to, const ListInput& from, DType from_type) {
-  const DType compute = compute_type(promote(to[0].dtype(), from_type));
+  const DType compute = promote(compute_type(to[0].dtype()), compute_type(from_type));
   Operands<1> operands(to);
   operands.set(0, from, compute);
   launch_pointwise<1>(kCopy, 0, compute, operands.types, operands.args, operands.items,

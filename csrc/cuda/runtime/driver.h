@@ -179,10 +179,11 @@ inline constexpr CUgraphEdge kEarlyEdge{1, 0, 1, {}};
   X(cuIpcCloseMemHandle, IpcCloseMemHandle, (CUdeviceptr p))                                      \
   X(cuModuleLoadData, ModuleLoadData, (CUmodule * module, const void* image))                     \
   X(cuModuleGetFunction, ModuleGetFunction, (CUfunction * f, CUmodule module, const char* name))  \
+  X(cuFuncSetAttribute, FuncSetAttribute, (CUfunction f, int attribute, int value))               \
   X(cuLaunchKernelEx, LaunchKernelEx,                                                             \
     (const CUlaunchConfig* config, CUfunction f, void** params, void** extra))
 
-// What older drivers lack, and only batches of launches need.
+// What older drivers lack: batches of launches need it, and users' kernels are checked with it.
 #define RUSH_CUDA_DRIVER_NEWER(X)                                                             \
   X(cuFuncGetParamInfo, FuncGetParamInfo,                                                     \
     (CUfunction f, size_t index, size_t* offset, size_t* size))                               \

@@ -80,11 +80,15 @@ std::atomic<int> g_single{0};
 // whose order with this one is nobody's promise.
 constinit std::atomic<bool> g_pending{false};
 
+class Batch;
+constinit std::atomic<Batch*> g_batch{nullptr};
+
 class Batch {
  public:
   static Batch& get() {
-    static auto* batch = new Batch;  // for good: a thread refers to it
-    return *batch;
+    static const bool made = (make_one(), true);
+    (void)made;
+    return *g_batch.load(std::memory_order_relaxed);
   }
 
   bool add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args);
@@ -108,6 +112,7 @@ class Batch {
   }
 
  private:
+  static void make_one();
   bool is_engaged(Stream* stream);
   bool is_behind(Stream* stream) const;
   const ParameterLayout& layout_of(CUfunction f);
@@ -140,6 +145,17 @@ class Batch {
   std::unordered_map<uint64_t, KeptGraph> graphs_;
   std::vector<uint64_t> seen_ = std::vector<uint64_t>(kSightings);
 };
+
+// For good: a thread refers to it. A forked child has another one: there whoever holds the lock is
+// not, and what was kept back is the parent's to queue.
+void Batch::make_one() {
+  g_batch.store(new Batch);
+  pthread_atfork(nullptr, nullptr, [] {
+    g_pending.store(false);
+    g_failed.store(false);
+    g_batch.store(new Batch);
+  });
+}
 
 const ParameterLayout& Batch::layout_of(CUfunction f) {
   const auto [at, fresh] = layouts_.try_emplace(f);

@@ -1,6 +1,5 @@
 #include "cuda/runtime/user_kernel.h"
 
-#include "core/dynamic_library.h"
 #include "core/error.h"
 #include "cuda/runtime/capture.h"
 
@@ -11,25 +10,6 @@ constexpr const char* kOp = "compile_kernel";
 constexpr int kFunctionMaxDynamicShared = 8;
 constexpr unsigned kUsualShared = 48 * 1024;
 constexpr CUresult kNoSuchParameter = 1;  // CUDA_ERROR_INVALID_VALUE
-
-// What drivers that we otherwise take may lack.
-struct Further {
-  CUresult (*SetAttribute)(CUfunction f, int attribute, int value) = nullptr;
-  CUresult (*GetParamInfo)(CUfunction f, size_t index, size_t* offset, size_t* size) = nullptr;
-};
-
-const Further& further() {
-  static const Further found = [] {
-    Further f;
-    void* library = open_library({"libcuda.so.1", "libcuda.so"}, {""});
-    f.SetAttribute =
-        reinterpret_cast<decltype(f.SetAttribute)>(library_symbol(library, "cuFuncSetAttribute"));
-    f.GetParamInfo =
-        reinterpret_cast<decltype(f.GetParamInfo)>(library_symbol(library, "cuFuncGetParamInfo"));
-    return f;
-  }();
-  return found;
-}
 
 }  // namespace
 
@@ -61,11 +41,11 @@ CUfunction UserKernel::function_on(int device) {
 
 std::optional<std::vector<size_t>> UserKernel::parameter_bytes(int device) {
   CUfunction f = function_on(device);
-  if (!further().GetParamInfo) return std::nullopt;
+  if (!driver().FuncGetParamInfo) return std::nullopt;
   std::vector<size_t> all;
   size_t offset = 0, size = 0;
   CUresult told = kSuccess;
-  while ((told = further().GetParamInfo(f, all.size(), &offset, &size)) == kSuccess)
+  while ((told = driver().FuncGetParamInfo(f, all.size(), &offset, &size)) == kSuccess)
     all.push_back(size);
   if (told != kNoSuchParameter) return std::nullopt;
   return all;
@@ -74,13 +54,12 @@ std::optional<std::vector<size_t>> UserKernel::parameter_bytes(int device) {
 void UserKernel::allow_shared(CUfunction f, int device, unsigned shared) {
   if (shared <= kUsualShared) return;
   const int most = device_info(device).shared_optin;
-  check(further().SetAttribute && int(shared) <= most, ErrorKind::Runtime, kOp, "the kernel '",
-        name_, "' was to get ", shared, " bytes of shared memory, and a block of this GPU has ",
-        most, " at most");
+  check(shared <= unsigned(most), ErrorKind::Runtime, kOp, "the kernel '", name_, "' was to get ",
+        shared, " bytes of shared memory, and a block of this GPU has ", most, " at most");
   std::lock_guard lock(mutex_);
   for (auto& [known, bytes] : allowed_)
     if (known == f && bytes >= shared) return;
-  must(further().SetAttribute(f, kFunctionMaxDynamicShared, int(shared)), kOp);
+  must(driver().FuncSetAttribute(f, kFunctionMaxDynamicShared, int(shared)), kOp);
   allowed_.emplace_back(f, shared);
 }
 

@@ -11,6 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.ao import quantization as aq
+from rushlight.serialization._rebuild import rebuild_quantized_tensor
 
 X = rl.tensor([[-1.0, 0.0, 1.0, 2.0], [0.5, 0.26, -3.0, 100.0]])
 DATA = Path(__file__).resolve().parent / "data"
@@ -155,6 +156,19 @@ def test_files_hold_quantized_tensors():
     ]
     assert theirs["floats"].qscheme() == rl.per_channel_affine_float_qparams
     assert theirs["dtype"] == rl.qint32
+
+
+@pytest.mark.parametrize("quantizer", [
+    *((), (rl.per_tensor_affine, 0.1), (rl.per_tensor_affine, 0.1, 300), ("a", 0.1, 3)),
+    *((rl.per_tensor_affine, "x", 3), (rl.per_channel_affine, 0.1, 3, 0)),
+    (rl.per_channel_affine, rl.ones(7), rl.zeros(8), 0),
+    (rl.per_channel_affine, rl.ones(8), rl.zeros(8), 1),
+    (rl.per_channel_symmetric, rl.ones(8), rl.zeros(8), 0),
+])  # fmt: skip
+def test_files_that_do_harm_are_refused(quantizer):
+    storage = rl.arange(8).to(rl.uint8).storage()
+    with pytest.raises(pickle.UnpicklingError, match="quantized"):
+        rebuild_quantized_tensor(None, storage, 0, (8,), (1,), quantizer, False, {})
 
 
 @pytest.mark.parametrize("call, text", [

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,8 +113,14 @@ def test_values_that_are_written_are_converted():
     assert rl.tensor([1.0, -2.0], dtype=rl.float8_e5m2).tolist() == [1, -2]
     assert rl.eye(2, dtype=rl.float8_e4m3fnuz).tolist() == [[1, 0], [0, 1]]
     assert rl.ones(2, dtype=rl.float8_e5m2).fill_(7).tolist() == [7, 7]
-    with pytest.raises(RuntimeError, match="out of range for float8_e4m3fn"):
-        rl.full((2,), 1000.0, dtype=rl.float8_e4m3fn)
+    for value in (1000.0, float("inf")):
+        with pytest.raises(RuntimeError, match="out of range for float8_e4m3fn"):
+            rl.full((2,), value, dtype=rl.float8_e4m3fn)
+    assert rl.full((1,), float("inf"), dtype=rl.float8_e5m2).isinf().all()
+    for index in (0, [0], slice(1)):  # what is assigned is converted, as far as it goes
+        x[index] = -1e9
+        assert x[0].item() == -448
+    assert x.view(2, 3).fill_diagonal_(2).tolist() == [[2, 3.25, 3.25], [0.3125, 2, 0]]
 
 
 def test_comparisons_and_questions():
@@ -179,6 +186,7 @@ def test_the_dtype_object_and_its_limits(name):
     assert info.bits == 8 and info.dtype == name and info.resolution == 1
     assert codes(d).float().nan_to_num(0, 0, 0).max().item() == info.max
     assert f"dtype=rushlight.{name}" in repr(rl.ones(2, dtype=d))
+    assert rl.ones(2, dtype=d).type() == f"rushlight.{name.capitalize()}Tensor"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -210,6 +218,19 @@ def test_safetensors(tmp_path):
     with files.safe_open(str(tmp_path / "x.safetensors"), "numpy") as f:
         assert f.get_slice("a").get_dtype() == "F8_E4M3"
         assert f.get_slice("b").get_dtype() == "F8_E5M2"
+
+
+def test_sums_in_another_type():
+    x = rl.tensor([[1.0, 2.0], [0.5, -3.0]]).to(rl.float8_e4m3fn)
+    assert x.sum(dtype=rl.float32).item() == 0.5
+    assert x.mean(0, dtype=rl.float64).tolist() == [0.75, -0.5]
+    with pytest.raises(TypeError, match="float8_e4m3fn"):
+        x.sum(dtype=rl.float8_e4m3fn)
+
+
+def test_a_file_of_pytorch():
+    x = rl.load(Path(__file__).resolve().parent / "data" / "float8.pt")
+    assert x.dtype == rl.float8_e4m3fn and x.tolist() == [1, 1]
 
 
 def test_gradients_pass_through_the_conversion():

@@ -189,3 +189,28 @@ def test_float8_layers(recipe):
     assert values.float().abs().max() == 0 and factor.isfinite()
     with pytest.raises(ValueError, match="recipe"):
         float8.Float8Linear(4, 4, recipe="blockwise")
+
+
+@pytest.mark.parametrize("make", [
+    float8.Float8WeightLinear.from_float,
+    lambda linear: float8.Float8WeightLinear.from_float(linear, "tensorwise"),
+    weight_only.Int8WeightOnlyLinear.from_float,
+    lambda linear: weight_only.Int4WeightOnlyLinear.from_float(linear, 32),
+])  # fmt: skip
+def test_layers_for_inference(make):
+    layer = make(Linear(32, 16))
+    assert layer(rl.ones(2, 0, 32)).shape == (2, 0, 16)
+    with pytest.raises(RuntimeError, match="32 elements"):
+        layer(rl.ones(64, 16))
+    # A gradient that cannot be had is not quietly left out.
+    x = rl.ones(3, 32, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="no gradient"):
+        (layer(x).sum() + x.sum()).backward()
+
+
+@pytest.mark.parametrize("recipe", ["tensorwise", "rowwise"])
+def test_training_in_float8_on_nothing(recipe):
+    layer = float8.Float8Linear.from_float(Linear(32, 16), recipe)
+    x = rl.ones(0, 32, requires_grad=True)
+    layer(x).sum().backward()
+    assert x.grad.shape == (0, 32) and layer.weight.grad.abs().sum() == 0

@@ -42,8 +42,19 @@ per_channel_affine_float_qparams = SCHEMES["per_channel_affine_float_qparams"]
 
 
 def _check_float(name: str, x: Tensor) -> None:
+    if x.is_quantized:
+        raise NotImplementedError(f"{name}: the tensor is quantized already, as {x.dtype}")
     if x.dtype != _C.float32:
         raise RuntimeError(f"{name}: quantizes float32 tensors only, got {x.dtype}: use float()")
+
+
+def _whole(name: str, what: str, value: Any) -> int:
+    """An int, or a tensor of one, that stands for an integer: nothing is cut off."""
+    is_tensor = isinstance(value, Tensor)
+    if isinstance(value, bool | float) or (is_tensor and value.is_floating_point()):
+        kind = value.dtype if is_tensor else type(value).__name__
+        raise TypeError(f"{name}: {what} must be an integer, got {kind}")
+    return int(value)
 
 
 def quantize_per_tensor(
@@ -56,11 +67,17 @@ def quantize_per_tensor(
     from rushlight._quantized.tensor import Quantizer, quantized
 
     if not isinstance(input, Tensor):
-        every: Any = zip(input, scale, zero_point, strict=True)  # type: ignore[arg-type]
+        given: Any = (input, scale, zero_point)
+        if len({len(part) for part in given}) > 1:
+            raise RuntimeError(
+                "quantize_per_tensor: a list of tensors needs a scale and a zero point for each; "
+                f"got {len(given[0])} tensors, {len(given[1])} scales, {len(given[2])} zero points"
+            )
+        every = zip(*given, strict=True)
         return tuple(quantize_per_tensor(x, s, z, dtype) for x, s, z in every)
     _check_float("quantize_per_tensor", input)
     low, high = bounds(storage_dtype("quantize_per_tensor", dtype))
-    scale, zero_point = float(scale), int(zero_point)
+    scale, zero_point = float(scale), _whole("quantize_per_tensor", "zero_point", zero_point)
     if not low <= zero_point <= high:
         raise RuntimeError(
             f"quantize_per_tensor: zero_point must be from {low} to {high} for {dtype}, got "
@@ -72,11 +89,18 @@ def quantize_per_tensor(
 def quantize_per_channel(
     input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: Any
 ) -> Tensor:
-    """As quantize_per_tensor, with a scale and a zero point for each index along axis."""
+    """As quantize_per_tensor, with a scale and a zero point for each index along axis.
+
+    Zero points may lie between integers: they are floats then."""
     from rushlight._quantized.tensor import Quantizer, quantized
 
     _check_float("quantize_per_channel", input)
-    storage_dtype("quantize_per_channel", dtype)
+    low, high = bounds(storage_dtype("quantize_per_channel", dtype))
+    if not isinstance(scales, Tensor) or not isinstance(zero_points, Tensor):
+        kinds = f"{type(scales).__name__} and {type(zero_points).__name__}"
+        raise TypeError(f"quantize_per_channel: scales and zero points must be tensors: {kinds}")
+    if not scales.is_floating_point():
+        raise RuntimeError(f"quantize_per_channel: scales must be floating, got {scales.dtype}")
     if not 0 <= axis < input.dim():
         raise RuntimeError(
             f"quantize_per_channel: axis must be from 0 to {input.dim() - 1}, got {axis}"
@@ -86,8 +110,16 @@ def quantize_per_channel(
             f"quantize_per_channel: needs {input.shape[axis]} scales and zero points, one for each "
             f"index along dim {axis}; got {tuple(scales.shape)} and {tuple(zero_points.shape)}"
         )
-    quantizer = Quantizer(dtype, scales.detach().double(), zero_points.detach().long(), axis)
-    return quantized(input.detach(), quantizer)
+    scales, zero_points = scales.detach(), zero_points.detach()
+    if zero_points.is_floating_point():
+        quantizer = Quantizer(dtype, scales.float(), zero_points.float(), axis)
+        return quantized(input.detach(), quantizer)
+    if bool(((zero_points < low) | (zero_points > high)).any()):
+        raise RuntimeError(
+            f"quantize_per_channel: zero_points must be from {low} to {high} for {dtype}, got "
+            f"{zero_points.min().item()} to {zero_points.max().item()}"
+        )
+    return quantized(input.detach(), Quantizer(dtype, scales.double(), zero_points.long(), axis))
 
 
 def _choose_qparams_per_tensor(self: Tensor, reduce_range: bool = False) -> tuple[float, int]:
@@ -105,17 +137,17 @@ def choose_ranges(
 ) -> tuple[Tensor, Tensor]:
     """Scales and zero points for numbers from low to high: 0 is always one of the steps."""
     low, high = low.double().clamp(max=0), high.double().clamp(min=0)
-    if symmetric:
-        half = (most - least) // 2
-        step = _C.maximum(low / -(half + 1), high / half)
-        low, high = step * -(half + 1), step * half
+    # Numbers of one sign need no steps on the other side.
+    mirrored = (low < 0) & (high > 0) & symmetric
+    half = (most - least) // 2
+    step = _C.maximum(low / -(half + 1), high / half)
+    low, high = _C.where(mirrored, step * -(half + 1), low), _C.where(mirrored, step * half, high)
     scale = (high - low) / (most - least)
     scale = _C.where((scale == 0) | (1 / scale).isinf(), 0.1, scale)
     # Whichever end gives the smaller error is where the zero point is counted from.
     low_error, high_error = abs(least) + (low / scale).abs(), abs(most) + (high / scale).abs()
     start = _C.where(low_error < high_error, least - low / scale, most - high / scale)
-    if symmetric:
-        start = _C.full_like(start, (least + most + 1) // 2)
+    start = _C.where(mirrored, (least + most + 1) // 2, start)
     return scale.clamp(min=_SMALLEST_SCALE), start.round().clamp(least, most).to(_C.int32)
 
 
@@ -131,7 +163,12 @@ def quantize_per_tensor_dynamic(
 ) -> Tensor | tuple[Any, ...]:
     """quantize_per_tensor with the scale and zero point that the numbers at hand need."""
     _check_float("quantize_per_tensor_dynamic", input)
-    low, high = bounds(storage_dtype("quantize_per_tensor_dynamic", dtype))
+    if dtype == _C.float16:
+        return input.half()
+    stored = storage_dtype("quantize_per_tensor_dynamic", dtype)
+    if stored == _C.int32:
+        raise RuntimeError("quantize_per_tensor_dynamic: dtype must be quint8 or qint8, got qint32")
+    low, high = bounds(stored)
     if reduce_range:
         low, high = (low // 2, high // 2) if low else (0, 127)
     ends = [float(v) for v in input.aminmax()] if input.numel() else [0.0, 0.0]
@@ -150,6 +187,11 @@ def _asked(name: str, input: Tensor) -> Any:
     if not input.is_quantized:
         raise NotImplementedError(f"{name}: the tensor is not quantized")
     return getattr(input, name)()
+
+
+def qscheme(input: Tensor) -> Any:
+    """How the tensor is quantized, such as per_tensor_affine."""
+    return _asked("qscheme", input)
 
 
 def int_repr(input: Tensor) -> Tensor:
@@ -182,7 +224,11 @@ def q_per_channel_axis(input: Tensor) -> int:
     return _asked("q_per_channel_axis", input)
 
 
-def _check_bounds(name: str, quant_min: int, quant_max: int) -> None:
+def _check_fake(name: str, input: Tensor, quant_min: int, quant_max: int) -> None:
+    if not input.is_floating_point() or input.itemsize == 1:
+        raise NotImplementedError(f"{name}: expects a floating tensor, got {input.dtype}")
+    for what, value in (("quant_min", quant_min), ("quant_max", quant_max)):
+        _whole(name, what, value)
     if quant_min > quant_max:
         raise RuntimeError(
             f"{name}: quant_min must not be larger than quant_max, got {quant_min} and {quant_max}"
@@ -217,8 +263,9 @@ def fake_quantize_per_tensor_affine(
     """input rounded to the steps of quantize_per_tensor, as floats; the gradient passes where
     input lies within quant_min and quant_max."""
     name = "fake_quantize_per_tensor_affine"
-    _check_bounds(name, quant_min, quant_max)
-    zero = int(zero_point) if not isinstance(zero_point, Tensor) else zero_point
+    _check_fake(name, input, quant_min, quant_max)
+    is_tensor = isinstance(zero_point, Tensor)
+    zero: Any = zero_point if is_tensor else _whole(name, "zero_point", zero_point)
     if not isinstance(zero, Tensor) and not quant_min <= zero <= quant_max:
         raise RuntimeError(
             f"{name}: zero_point must be from quant_min, {quant_min}, to quant_max, {quant_max}; "
@@ -236,7 +283,9 @@ def fake_quantize_per_channel_affine(
 ) -> Tensor:
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index of axis."""
     name = "fake_quantize_per_channel_affine"
-    _check_bounds(name, quant_min, quant_max)
+    _check_fake(name, input, quant_min, quant_max)
+    if scale.dtype not in (_C.float32, _C.bfloat16):
+        raise RuntimeError(f"{name}: scale must be float32 or bfloat16, got {scale.dtype}")
     if zero_point.dtype not in (_C.int32, _C.float32, _C.float16):
         raise RuntimeError(f"{name}: zero_point must be int32, float32 or float16, got "
                            f"{zero_point.dtype}")  # fmt: skip
@@ -246,6 +295,12 @@ def fake_quantize_per_channel_affine(
         raise RuntimeError(
             f"{name}: needs {input.shape[axis]} scales and zero points, one for each index along "
             f"dim {axis}; got {tuple(scale.shape)} and {tuple(zero_point.shape)}"
+        )
+    outside = (zero_point < quant_min) | (zero_point > quant_max)
+    if not zero_point.is_floating_point() and bool(outside.any()):
+        raise RuntimeError(
+            f"{name}: zero points must be from quant_min, {quant_min}, to quant_max, {quant_max}; "
+            f"got {zero_point.min().item()} to {zero_point.max().item()}"
         )
     shape = [1] * input.dim()
     shape[axis] = -1

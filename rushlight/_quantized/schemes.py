@@ -36,6 +36,8 @@ def _by_name(name: str) -> QuantizationScheme:
 
 
 _STORED = {"quint8": _C.uint8, "qint8": _C.int8, "qint32": _C.int32}
+# The other way.
+DTYPES = {stored: vars(_C)["_unsupported_dtypes"][name] for name, stored in _STORED.items()}
 
 
 def storage_dtype(function: str, dtype: object) -> _C.dtype:

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, SupportsIndex
 
 from rushlight import _C
-from rushlight._quantized.schemes import SCHEMES, QuantizationScheme, bounds, storage_dtype
+from rushlight._quantized.schemes import (
+    DTYPES,
+    SCHEMES,
+    QuantizationScheme,
+    bounds,
+    storage_dtype,
+)
 
 __all__ = ["QuantizedTensor", "Quantizer", "quantized"]
 
@@ -20,12 +26,15 @@ class Quantizer(NamedTuple):
 
     dtype: Any  # quint8, qint8 or qint32
     scale: Any  # float; by channel a float64 tensor
-    zero_point: Any  # int; by channel an int64 tensor
+    zero_point: Any  # int; by channel an int64 tensor, or a float32 one with a float32 scale
     axis: int | None = None
 
     @property
     def scheme(self) -> QuantizationScheme:
-        return SCHEMES["per_tensor_affine" if self.axis is None else "per_channel_affine"]
+        if self.axis is None:
+            return SCHEMES["per_tensor_affine"]
+        whole = not self.zero_point.is_floating_point()
+        return SCHEMES["per_channel_affine" if whole else "per_channel_affine_float_qparams"]
 
     def along(self, x: _C.Tensor) -> tuple[Any, Any]:
         """Scale and zero point in float32, as they are broadcast over x."""
@@ -44,8 +53,9 @@ class Quantizer(NamedTuple):
         steps = (x * (1.0 / scale) + zero).round()
         if stored == _C.int32:  # whose bounds no float32 holds
             steps = steps.double()
-        # A NaN is the largest number, as on PyTorch's CPUs.
-        return steps.clamp(low, high).nan_to_num(nan=high).to(stored)
+        # A NaN is the largest number, or the lowest of 32 bits, as on PyTorch's CPUs.
+        odd = low if stored == _C.int32 else high
+        return steps.clamp(low, high).nan_to_num(nan=odd).to(stored)
 
     def numbers(self, integers: _C.Tensor) -> _C.Tensor:
         """The numbers that integers stand for."""
@@ -55,25 +65,50 @@ class Quantizer(NamedTuple):
         return (integers.to(_C.float32) - zero) * scale
 
 
+def rebuilt_quantizer(
+    integers: _C.Tensor, scheme: Any, scale: Any, zero_point: Any, axis: Any = None
+) -> Quantizer | None:
+    """The quantizer that a file describes for integers; None: it describes none."""
+    named = DTYPES.get(integers.dtype)
+    if named is None or not isinstance(scheme, QuantizationScheme):
+        return None
+    if axis is None:
+        low, high = bounds(integers.dtype)
+        fits = type(scale) is float and type(zero_point) is int and low <= zero_point <= high
+        made = Quantizer(named, scale, zero_point)
+    else:
+        fits = type(axis) is int and 0 <= axis < integers.dim() and all(
+            isinstance(t, _C.Tensor) and t.shape == (integers.shape[axis],)
+            for t in (scale, zero_point)
+        )  # fmt: skip
+        fits = fits and scale.is_floating_point() and not zero_point.is_complex()
+        made = Quantizer(named, scale, zero_point, axis)
+    # PyTorch writes per_channel_affine for both schemes by channel.
+    kinds = ("per_channel_affine", "per_channel_affine_float_qparams")
+    known = scheme.name == "per_tensor_affine" if axis is None else scheme.name in kinds
+    return made if fits and known else None
+
+
+# Functions by their names without underscores: `relu_` is `relu` and `__getitem__` is `getitem`.
 # What moves elements and keeps their meaning; by channel only the second kind.
 _MOVES = frozenset(
     """view reshape permute transpose t flatten unsqueeze squeeze expand select narrow chunk split
-    unbind index_select __getitem__ movedim swapaxes roll flip view_as reshape_as expand_as
-    unflatten max_pool1d max_pool2d max_pool3d amax amin max min repeat channel_shuffle
-    pixel_shuffle pixel_unshuffle""".split()
+    unbind index_select getitem movedim swapaxes roll flip view_as reshape_as expand_as unflatten
+    max_pool1d max_pool2d max_pool3d amax amin max min repeat channel_shuffle pixel_shuffle
+    pixel_unshuffle""".split()
 )
 _COPIES = frozenset("clone contiguous detach cpu cuda pin_memory alias".split())
 # What is computed in floats and rounded to the same steps again.
-_AVERAGES = frozenset(
+_COMPUTED = frozenset(
     """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
-    adaptive_avg_pool3d interpolate upsample hardtanh relu6 clamp hardtanh_ threshold""".split()
+    adaptive_avg_pool3d relu relu6 hardtanh clamp threshold""".split()
 )
 _QUESTIONS = frozenset(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous data_ptr
-    get_device is_floating_point is_complex untyped_storage __len__ __hash__ is_shared __get__
-    _version type_as""".split()
+    get_device is_floating_point is_complex untyped_storage len hash is_shared get
+    version""".split()
 )
-_COMPARED = frozenset("eq ne lt le gt ge equal __eq__ __ne__ isclose allclose".split())
+_COMPARED = frozenset("eq ne lt le gt ge equal isclose allclose".split())
 
 
 class QuantizedTensor(_C.Tensor):
@@ -142,6 +177,10 @@ class QuantizedTensor(_C.Tensor):
         assert axis is not None
         return axis
 
+    def through_floats(self, compute: Callable[[_C.Tensor], _C.Tensor]) -> QuantizedTensor:
+        """What a function makes of the numbers, in the same steps."""
+        return quantized(compute(self.dequantize()), self._quantizer)
+
     def item(self) -> float:
         """The one number."""
         return self.dequantize().item()
@@ -153,20 +192,60 @@ class QuantizedTensor(_C.Tensor):
             raise RuntimeError("to: a quantized tensor has no other dtype; use dequantize()")
         return QuantizedTensor.of(moved, self._quantizer)
 
-    def copy_(self, src: Any, non_blocking: bool = False) -> QuantizedTensor:
-        """Numbers, or another quantized tensor, brought to this tensor's steps."""
-        numbers = src.dequantize() if isinstance(src, QuantizedTensor) else _C.as_tensor(src)
-        plain(self).copy_(self._quantizer.integers(numbers.to(_C.float32)))
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> str:  # type: ignore[override]
+        """The name of its type, such as rushlight.quantized.QInt8Tensor."""
+        if dtype is not None:
+            raise NotImplementedError(_refusal("type"))
+        package, _, name = str(self.dtype).rpartition(".")
+        short = name.replace("quint", "QUInt").replace("qint", "QInt")
+        return f"{package}.quantized.{short}Tensor"
+
+    def type_as(self, other: _C.Tensor) -> QuantizedTensor:
+        """The tensor itself, for another one of its dtype."""
+        if other.dtype != self.dtype:
+            raise NotImplementedError(_refusal("type_as"))
         return self
+
+    def copy_(self, src: Any, non_blocking: bool = False) -> QuantizedTensor:
+        """Numbers, brought to this tensor's steps; or another quantized tensor with its own."""
+        if not isinstance(src, QuantizedTensor):
+            plain(self).copy_(self._quantizer.integers(_C.as_tensor(src).to(_C.float32)))
+            return self
+        if src.dtype != self.dtype:
+            raise RuntimeError(f"copy_: the source is {src.dtype}, the tensor is {self.dtype}")
+        plain(self).copy_(plain(src))
+        self._quantizer = src._quantizer
+        return self
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """NumPy has no quantized arrays."""
+        raise TypeError("numpy: NumPy has no quantized arrays: use dequantize() or int_repr()")
+
+    def tolist(self) -> Any:
+        """As for all that computes with integers: which numbers are meant is not said."""
+        raise NotImplementedError("tolist: use dequantize().tolist() or int_repr().tolist()")
+
+    def __float__(self) -> float:
+        return float(self.dequantize())
+
+    def __int__(self) -> int:
+        return int(self.dequantize())
+
+    @property  # type: ignore[override]
+    def data(self) -> QuantizedTensor:
+        """The tensor over the same memory."""
+        return QuantizedTensor.of(plain(self), self._quantizer)
+
+    @data.setter
+    def data(self, value: QuantizedTensor) -> None:
+        if not isinstance(value, QuantizedTensor):
+            raise RuntimeError(f"data: the tensor is quantized, the value is {value.dtype}")
+        vars(_C.Tensor)["data"].__set__(self, plain(value))
+        self._quantizer = value._quantizer
 
     def fill_(self, value: Any) -> QuantizedTensor:
         """One number everywhere."""
         return self.copy_(_C.full((), float(value)))
-
-    def relu(self) -> QuantizedTensor:
-        """The larger of each number and 0."""
-        zero = self._by_tensor("relu").zero_point
-        return QuantizedTensor.of(plain(self).clamp(min=zero), self._quantizer)
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         text = repr(self.dequantize())
@@ -193,24 +272,29 @@ class QuantizedTensor(_C.Tensor):
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
+        full = getattr(func, "__name__", "")
+        name = full.strip("_").removesuffix("_with_indices")
         if name in _QUESTIONS or type(func).__name__ == "method-wrapper":
             return _C._disabled_torch_function_impl(func, types, args, kwargs)
         if name in ("cat", "concat", "stack"):
             return _joined(func, *args, **kwargs)
-        if name in ("relu", "relu_"):
-            return args[0].relu()
         if name in _COMPARED:
             return func(*[_numbers(a) for a in args], **kwargs)
         first = args[0] if args else None
         if not isinstance(first, QuantizedTensor):
-            raise NotImplementedError(_refusal(name))
+            raise NotImplementedError(_refusal(full))
         if name in _COPIES or (name in _MOVES and first._quantizer.axis is None):
-            return _wrapped(func(plain(first), *args[1:], **kwargs), first._quantizer)
-        if name in _AVERAGES and first._quantizer.axis is None:
-            result = func(first.dequantize(), *args[1:], **kwargs)
-            return quantized(result, first._quantizer)
-        raise NotImplementedError(_refusal(name))
+            rest = [_integers(a) for a in args[1:]] if name.endswith("_as") else args[1:]
+            return _wrapped(func(plain(first), *rest, **kwargs), first._quantizer)
+        if name in _COMPUTED and first._quantizer.axis is None:
+            if name == "relu":
+                lowest = first._quantizer.zero_point
+                result = QuantizedTensor.of(plain(first).clamp(min=lowest), first._quantizer)
+            else:
+                result = first.through_floats(lambda x: func(x, *args[1:], **kwargs))
+            in_place = full.endswith("_") and not full.endswith("__")
+            return first.copy_(result) if in_place else result
+        raise NotImplementedError(_refusal(full))
 
 
 def _refusal(name: str) -> str:
@@ -232,6 +316,10 @@ def _numbers(value: Any) -> Any:
     return value.dequantize() if isinstance(value, QuantizedTensor) else value
 
 
+def _integers(value: Any) -> Any:
+    return plain(value) if isinstance(value, QuantizedTensor) else value
+
+
 def _wrapped(result: Any, quantizer: Quantizer) -> Any:
     if isinstance(result, _C.Tensor):
         is_index = result.dtype != storage_dtype("quantize", quantizer.dtype)
@@ -248,5 +336,8 @@ def _joined(func: Callable[..., Any], tensors: Any, *args: Any, **kwargs: Any) -
     if not all(isinstance(t, QuantizedTensor) and t._quantizer.axis is None for t in tensors):
         raise NotImplementedError(_refusal(getattr(func, "__name__", "cat")))
     same = first._quantizer
+    if not all(t.dtype == same.dtype for t in tensors):
+        kinds = ", ".join(str(t.dtype) for t in tensors)
+        raise RuntimeError(f"{func.__name__}: the tensors must have one dtype, got {kinds}")
     parts = [plain(t) if t._quantizer == same else same.integers(t.dequantize()) for t in tensors]
     return QuantizedTensor.of(func(parts, *args, **kwargs), same)

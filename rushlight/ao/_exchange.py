@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from rushlight import Tensor
 from rushlight.nn import Linear, Module, Parameter
@@ -24,6 +24,16 @@ class StoredLinear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
+
+
+def rows_of(layer: Any, input: Tensor) -> Tensor:
+    """The input of a linear layer as a matrix."""
+    if input.dim() == 0 or input.shape[-1] != layer.in_features:
+        raise RuntimeError(
+            f"{type(layer).__name__}: the last dim of the input must have {layer.in_features} "
+            f"elements, as many as the weight has columns; got shape {tuple(input.shape)}"
+        )
+    return input.reshape(-1, layer.in_features)
 
 
 def copied_bias(linear: Linear) -> Parameter | None:

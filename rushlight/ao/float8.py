@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from rushlight import _C, Tensor
-from rushlight.ao._exchange import StoredLinear, copied_bias, exchange_linears
+from rushlight.ao._exchange import StoredLinear, copied_bias, exchange_linears, rows_of
 from rushlight.autograd import Function
 from rushlight.nn import Linear, Module
 
@@ -32,10 +32,18 @@ _SMALLEST = 1e-12  # a tensor of zeros has a scale, too
 def to_float8(x: Tensor, dtype: Any = None, dim: int | None = None) -> tuple[Tensor, Tensor]:
     """x in float8 and the float32 factor that gives it back: of the whole tensor or, with dim, one
     for all numbers along it."""
+    return _scaled(x.detach(), dtype, dim)
+
+
+def _scaled(x: Tensor, dtype: Any, dim: int | None) -> tuple[Tensor, Tensor]:
     dtype = _C.float8_e4m3fn if dtype is None else dtype
     limit = _C.finfo(dtype).max
-    wide = x.detach().float()
-    largest = wide.abs().amax() if dim is None else wide.abs().amax(dim, keepdim=True)
+    wide = x.float()
+    dims = list(range(x.dim())) if dim is None else [dim]
+    if x.numel():
+        largest = wide.abs().amax(dims, keepdim=dim is not None)
+    else:
+        largest = wide.sum(dims, keepdim=dim is not None)  # of nothing: zeros
     scale = limit / largest.clamp(min=_SMALLEST)
     return (wide * scale).clamp(-limit, limit).to(dtype), scale.reciprocal()
 
@@ -93,7 +101,7 @@ class Float8Linear(Linear):
         return made
 
     def forward(self, input: Tensor) -> Tensor:
-        rows = input.reshape(-1, self.in_features)
+        rows = rows_of(self, input)
         out = _LinearThroughFloat8.apply(rows, self.weight, self.recipe == "rowwise")
         out = out.reshape(*input.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias
@@ -119,7 +127,8 @@ class Float8WeightLinear(StoredLinear):
 
     def forward(self, input: Tensor) -> Tensor:
         by_rows = self.scale.dim() == 2
-        rows, scale = to_float8(input.reshape(-1, self.in_features), None, 1 if by_rows else None)
+        # Not to_float8, which detaches: backward through the product has to raise.
+        rows, scale = _scaled(rows_of(self, input), None, 1 if by_rows else None)
         out = _C._scaled_mm(
             rows, self.weight.t(), scale, self.scale.t() if by_rows else self.scale,
             bias=self.bias, out_dtype=input.dtype, use_fast_accum=True,

@@ -17,7 +17,7 @@ from rushlight._functions.low_bits import (
     unpack_columns,
     unpack_tiles,
 )
-from rushlight.ao._exchange import StoredLinear, copied_bias, exchange_linears
+from rushlight.ao._exchange import StoredLinear, copied_bias, exchange_linears, rows_of
 from rushlight.nn import Linear, Module
 
 __all__ = ["Int4WeightOnlyLinear", "Int8WeightOnlyLinear", "quantize_weights_"]
@@ -30,7 +30,7 @@ class _WeightOnlyLinear(StoredLinear):
         raise NotImplementedError
 
     def forward(self, input: Tensor) -> Tensor:
-        rows = input.reshape(-1, input.shape[-1])
+        rows = rows_of(self, input)
         out = self._product(rows).reshape(*input.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias
 

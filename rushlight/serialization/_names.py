@@ -3,6 +3,7 @@
 import sys
 
 from rushlight import _C
+from rushlight._quantized.schemes import DTYPES as _QUANTIZED
 
 # The class that stands for "a storage of this dtype" in a file. Newer dtypes have none: their
 # tensors lie over an UntypedStorage and name the dtype themselves.
@@ -21,12 +22,20 @@ STORAGE_OF_DTYPE = {
     _C.complex128: "ComplexDoubleStorage",
 }
 DTYPE_OF_STORAGE = {name: dtype for dtype, name in STORAGE_OF_DTYPE.items()}
+# Those of quantized tensors, by what their integers are kept in.
+STORAGE_OF_INTEGERS = {
+    _C.uint8: "QUInt8Storage",
+    _C.int8: "QInt8Storage",
+    _C.int32: "QInt32Storage",
+}
+DTYPE_OF_STORAGE.update({name: dtype for dtype, name in STORAGE_OF_INTEGERS.items()})
 
 DTYPES = {
     str(value).rpartition(".")[2]: value
     for value in vars(_C).values()
     if isinstance(value, _C.dtype)
 }
+QUANTIZED_DTYPES = {str(value).rpartition(".")[2]: value for value in _QUANTIZED.values()}
 LAYOUTS = {
     str(value).rpartition(".")[2]: value
     for value in vars(_C).values()

@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 
 from rushlight import _C
 from rushlight._C import Tensor, UntypedStorage
+from rushlight._quantized.schemes import SCHEMES
 from rushlight._tensor.legacy_types import TYPES as LEGACY_TENSORS
 from rushlight.serialization import _names
 from rushlight.serialization._pickle_reader import Global
@@ -193,6 +194,19 @@ def rebuild_sparse_tensor(reader, layout, data):
     return rebuild(layout, data)
 
 
+def rebuild_quantized_tensor(reader, storage, offset, size, stride, quantizer, grad, hooks):
+    """A quantized tensor of its integers, with a scheme, scales, zero points and their dim."""
+    from rushlight._quantized.tensor import QuantizedTensor, rebuilt_quantizer
+
+    if not isinstance(storage, TypedStorage) or type(quantizer) is not tuple:
+        raise refuse("a quantized tensor needs a storage of a dtype, and how it is quantized")
+    integers = _tensor(storage, storage.dtype, offset, size, stride)
+    made = rebuilt_quantizer(integers, *quantizer) if len(quantizer) in (3, 4) else None
+    if made is None:
+        raise refuse("how a tensor is quantized is not understood")
+    return QuantizedTensor.of(integers, made)
+
+
 def _unsupported(what):
     def run(reader, *args):
         raise RuntimeError(f"load: the file holds {what}, which Rushlight does not have")
@@ -330,12 +344,13 @@ def _table():
         "_rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
         "_rebuild_device_tensor_from_cpu_tensor": rebuild_device_tensor,
         "_rebuild_sparse_tensor": rebuild_sparse_tensor,
-        "_rebuild_qtensor": _unsupported("a quantized tensor"),
+        "_rebuild_qtensor": rebuild_quantized_tensor,
         "_rebuild_nested_tensor": _unsupported("a nested tensor"),
     }
     for name, function in functions.items():
         calls[f"torch._utils.{name}"] = function, function
-    for names in (_names.DTYPES, _names.MEMORY_FORMATS, _names.LAYOUTS, LEGACY_TENSORS):
+    named = (_names.DTYPES, _names.QUANTIZED_DTYPES, SCHEMES, _names.MEMORY_FORMATS)
+    for names in (*named, _names.LAYOUTS, LEGACY_TENSORS):
         for name, value in names.items():
             calls[f"torch.{name}"] = value, None
     for name, value in _names.STORAGE_TYPES.items():

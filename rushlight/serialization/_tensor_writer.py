@@ -12,9 +12,14 @@ from collections import OrderedDict
 
 from rushlight import _C
 from rushlight._C import Tensor, UntypedStorage
+from rushlight._quantized.schemes import QuantizationScheme
 from rushlight._tensor.copying import _attributes
 from rushlight.serialization._devices import location_tag
-from rushlight.serialization._names import STORAGE_OF_DTYPE, last_part
+from rushlight.serialization._names import (
+    STORAGE_OF_DTYPE,
+    STORAGE_OF_INTEGERS,
+    last_part,
+)
 from rushlight.serialization._pickle_writer import Later, PickleWriter
 from rushlight.storage import TypedStorage
 
@@ -22,10 +27,12 @@ from rushlight.storage import TypedStorage
 class SavedStorage:
     """A storage of the saved object: its key in the file, and the bytes of it that are in use."""
 
-    def __init__(self, key, storage, dtype):
+    def __init__(self, key, storage, dtype, names):
         self.key = key
         self.storage = storage  # kept, so that no other storage gets its address meanwhile
-        self.dtype = dtype  # of the first tensor over it; None for bytes
+        # Of the first tensor over it; without a class of that dtype it is one of bytes.
+        self.class_name = names.get(dtype)
+        self.dtype = dtype if self.class_name else None
         self.location = location_tag(storage)
         self._first = self._end = None
         self._align = 1 if dtype is None else dtype.itemsize
@@ -73,7 +80,9 @@ class TensorWriter(PickleWriter):
         self.storages = {}
 
     def write_special(self, obj):
-        if isinstance(obj, Tensor) and obj.layout is not _C.strided:
+        if isinstance(obj, Tensor) and obj.is_quantized:
+            self._write_quantized(obj)
+        elif isinstance(obj, Tensor) and obj.layout is not _C.strided:
             self._call(obj, "torch._utils", "_rebuild_sparse_tensor", obj.__reduce_ex__(2)[1])
         elif isinstance(obj, Tensor):
             if type(obj).__reduce_ex__ not in _our_reduces():
@@ -83,6 +92,8 @@ class TensorWriter(PickleWriter):
             self._write_storage_object(obj)
         elif isinstance(obj, _C.dtype | _C.memory_format):
             self.put_global("torch", last_part(obj))
+        elif isinstance(obj, QuantizationScheme):
+            self.put_global("torch", obj.name)
         elif isinstance(obj, _C.device):
             args = (obj.type,) if obj.index is None else (obj.type, obj.index)
             self._call(obj, "torch", "device", args)
@@ -102,13 +113,12 @@ class TensorWriter(PickleWriter):
 
     # Storages.
 
-    def _saved(self, storage, dtype):
+    def _saved(self, storage, dtype, names=STORAGE_OF_DTYPE):
         if storage.device.type == "meta":
             raise RuntimeError("save: a storage on the meta device has no bytes to save")
         entry = self.storages.get(storage._cdata)
         if entry is None:
-            named = dtype if dtype in STORAGE_OF_DTYPE else None
-            entry = SavedStorage(str(len(self.storages)), storage, named)
+            entry = SavedStorage(str(len(self.storages)), storage, dtype, names)
             self.storages[storage._cdata] = entry
         return entry
 
@@ -120,7 +130,7 @@ class TensorWriter(PickleWriter):
         elif entry.dtype is None:
             self.put_global("torch.storage", "UntypedStorage")
         else:
-            self.put_global("torch", STORAGE_OF_DTYPE[entry.dtype])
+            self.put_global("torch", entry.class_name)
         self.write(entry.key)
         self.write(entry.location)
         self.put(Later(entry.numel))
@@ -135,13 +145,16 @@ class TensorWriter(PickleWriter):
         if typed and dtype not in STORAGE_OF_DTYPE:
             raise RuntimeError(f"save: PyTorch's format has no storage of {dtype}; save the tensor")
         entry = self._saved(storage, dtype)
-        if entry.dtype != dtype:
-            raise RuntimeError(
-                "save: the same memory is saved as storages or tensors of two dtypes "
-                f"({entry.dtype or 'bytes'} and {dtype or 'bytes'}); save a clone of one"
-            )
+        self._check_class(entry, STORAGE_OF_DTYPE.get(dtype))
         entry.use(0, storage.nbytes(), 1)
         self._put_storage(entry)
+
+    def _check_class(self, entry, class_name):
+        if entry.class_name != class_name:
+            raise RuntimeError(
+                "save: the same memory is saved as storages or tensors of two dtypes "
+                f"({entry.class_name or 'bytes'} and {class_name or 'bytes'}); save a clone of one"
+            )
 
     # Tensors.
 
@@ -178,7 +191,10 @@ class TensorWriter(PickleWriter):
         self.put(pickle.EMPTY_TUPLE + pickle.REDUCE)
 
     def _is_named_by_storage(self, tensor):
-        return self._saved(tensor.untyped_storage(), tensor.dtype).dtype == tensor.dtype
+        entry = self._saved(tensor.untyped_storage(), tensor.dtype)
+        return entry.class_name is not None and (
+            entry.class_name == STORAGE_OF_DTYPE.get(tensor.dtype)
+        )
 
     def _put_function(self, tensor):
         if tensor.device.type == "meta":
@@ -193,22 +209,47 @@ class TensorWriter(PickleWriter):
         size, stride = tuple(tensor.shape), tuple(tensor.stride())
         if tensor.device.type == "meta":
             return self.write((tensor.dtype, size, stride, tensor.requires_grad))
-        item = tensor.element_size()
         entry = self._saved(tensor.untyped_storage(), tensor.dtype)
+        self.put(pickle.MARK)
+        self._put_place(entry, tensor)
+        self.write(tensor.requires_grad)
+        self._put_no_hooks()
+        if not self._is_named_by_storage(tensor):
+            self.write(tensor.dtype)
+        return self.put(pickle.TUPLE)
+
+    def _put_place(self, entry, tensor):
+        """The storage, and where in it the tensor lies."""
+        size, stride, item = tuple(tensor.shape), tuple(tensor.stride()), tensor.element_size()
         start = tensor.storage_offset() * item
         last = sum((n - 1) * step for n, step in zip(size, stride, strict=True))
         empty = tensor.numel() == 0
         entry.use(start, start if empty else start + (last + 1) * item, item)
-        offset = 0 if empty else Later(lambda: (start - entry.start) // item)
-
-        self.put(pickle.MARK)
         self._put_storage(entry)
-        for value in (offset, size, stride, tensor.requires_grad):
+        for value in (0 if empty else Later(lambda: (start - entry.start) // item), size, stride):
             self.write(value)
+
+    def _write_quantized(self, tensor):
+        from rushlight._quantized.tensor import plain
+
+        integers, quantizer = plain(tensor), tensor._quantizer
+        names = STORAGE_OF_INTEGERS
+        entry = self._saved(integers.untyped_storage(), integers.dtype, names)
+        self._check_class(entry, names[integers.dtype])
+        self.put_global("torch._utils", "_rebuild_qtensor")
+        self.put(pickle.MARK)
+        self._put_place(entry, integers)
+        self.put(pickle.MARK)
+        self.write(quantizer.scheme)
+        self.write(quantizer.scale)
+        self.write(quantizer.zero_point)
+        if quantizer.axis is not None:
+            self.write(quantizer.axis)
+        self.put(pickle.TUPLE)
+        self.write(False)
         self._put_no_hooks()
-        if entry.dtype != tensor.dtype:
-            self.write(tensor.dtype)
-        return self.put(pickle.TUPLE)
+        self.put(pickle.TUPLE + pickle.REDUCE)
+        self.memoize(tensor)
 
 
 def _parameter_class():

@@ -18,9 +18,6 @@ namespace fused_works {
 using namespace rush;
 using Kind = FusedStep::Kind;
 
-// Types in which anything is computed: those of eight bits come last, and are only stored.
-inline constexpr int kComputed = int(DType::Float8E4M3FN);
-
 // One functor in one type of tensors.
 struct Function {
   Kind kind;
@@ -46,7 +43,7 @@ inline std::vector<Function> all_functions() {
   std::vector<Function> all;
   const auto add = [&](Kind kind, int count, auto info_of) {
     for (int fn = 0; fn < count; ++fn) {
-      for (int t = 0; t < kComputed; ++t)
+      for (int t = 0; t < kDTypeCount; ++t)
         if (info_of(fn).types >> t & 1) all.push_back({kind, uint16_t(fn), DType(t)});
     }
   };
@@ -263,17 +260,17 @@ class Maker {
     const int inputs = 1 + below(5);
     for (int i = 0; i < inputs; ++i) {
       const DType type = chance(0.6) ? functions[size_t(below(int(functions.size())))].type
-                                     : DType(below(kComputed));
+                                     : DType(below(kDTypeCount));
       out.inputs.push_back(input(sizes, type));
     }
     for (const Function& f : functions) {
       if (chance(0.1)) {
-        const DType type = chance(0.5) ? f.type : DType(below(kComputed));
+        const DType type = chance(0.5) ? f.type : DType(below(kDTypeCount));
         out.steps.push_back({.kind = Kind::Convert, .result = type, .operands = {some(out)}});
       }
       FusedStep s{.kind = f.kind, .params_count = f.facts().params, .fn = f.fn};
       s.compute = compute_type(f.type);
-      s.result = chance(0.9) ? f.result() : DType(below(kComputed));
+      s.result = chance(0.9) ? f.result() : DType(below(kDTypeCount));
       for (int i = 0; i < s.operand_count(); ++i) s.operands[size_t(i)] = some(out);
       for (size_t i = 0; i < s.params_count; ++i) s.params[i] = param();
       out.steps.push_back(s);

@@ -41,6 +41,7 @@ def main():
     training()
     torch.save(torch.eye(3).to_sparse(), DATA / "sparse.pt")
     torch.save(torch.ones(2).to(torch.float8_e4m3fn), DATA / "float8.pt")
+    torch.save(quantized(), DATA / "quantized.pt")
     torch.save(on_cuda(), DATA / "cuda.pt")
 
 
@@ -49,6 +50,17 @@ def legacy(contents):
     for name in ("uint16", "uint32", "uint64"):
         contents.pop(name, None)
     return contents
+
+
+def quantized():
+    x, scales = torch.arange(6.0).view(2, 3), torch.tensor([0.5, 0.25])
+    by_channel = torch.quantize_per_channel
+    return {
+        "tensor": torch.quantize_per_tensor(x, 0.5, 3, torch.quint8),
+        "channels": by_channel(x, scales, torch.tensor([1, 2]), 0, torch.qint8),
+        "floats": by_channel(x, scales, torch.tensor([1.5, 2]), 0, torch.quint8),
+        "dtype": torch.qint32,
+    }
 
 
 def compress(source, target):

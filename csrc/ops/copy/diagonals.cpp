@@ -58,6 +58,7 @@ struct DiagonalScatter {
 struct FillDiagonal {
   static constexpr const char* name = "fill_diagonal_";
   static constexpr bool any_device = true;
+  static constexpr bool takes_float8 = true;
   static void check(const Tensor& self, const Scalar& value, bool) {
     check_shape(self.dim() >= 2, name, "needs at least 2 dimensions, got shape ", self.sizes());
     for (int64_t n : self.sizes())

@@ -174,10 +174,13 @@ void assign(const IndexSteps& steps, const Scalar& value) {
   const Tensor& target = steps.current();
   check_dtype(!value.is_complex() || target.is_complex(), "",
               "a complex number cannot be assigned to a tensor of dtype ", target.dtype());
+  const Tensor number = wrap_number(value);
+  const bool converted = is_float8(target.dtype());  // where fill_ refuses what is too large
   if (!steps.has_indices()) {
-    fill_(target, wrap_number(value));
+    converted ? copy_(target, number) : fill_(target, number);
   } else {
-    put_by(target, steps.indices(), scalar_tensor(value, target.dtype()));
+    put_by(target, steps.indices(),
+           converted ? cast(number, target.dtype()) : scalar_tensor(value, target.dtype()));
   }
 }
 

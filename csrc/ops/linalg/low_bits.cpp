@@ -40,7 +40,6 @@ struct ScaledMm {
   static constexpr const char* name = "_scaled_mm";
   static constexpr bool any_device = true;
   static constexpr bool takes_float8 = true;
-  static constexpr bool differentiable = false;
 
   static bool has_row_scales(const Tensor& a, const Tensor& b, const Tensor& scale_a,
                              const Tensor& scale_b) {
@@ -161,7 +160,6 @@ void check_groups(const char* op, int64_t group, int64_t k, int64_t n, const Ten
 struct WeightInt8packMm {
   static constexpr const char* name = "_weight_int8pack_mm";
   static constexpr bool any_device = true;
-  static constexpr bool differentiable = false;
   static Spec check(const Tensor& x, const Tensor& w, const Tensor& scales) {
     check_shape(w.dim() == 2, name, "the weight must be a matrix, got shape ", w.sizes());
     check_dtype(w.dtype() == DType::Int8, name, "the weight must be int8, got ", w.dtype());
@@ -187,7 +185,6 @@ struct WeightInt8packMm {
 struct Int4TilesMm {
   static constexpr const char* name = "_weight_int4pack_mm";
   static constexpr bool any_device = true;
-  static constexpr bool differentiable = false;
   static Spec check(const Tensor& x, const Tensor& packed, int64_t group, const Tensor& scales) {
     const bool tiles = packed.dim() == 4 && packed.sizes()[2] == 32 && packed.is_contiguous() &&
                        packed.dtype() == DType::Int32;
@@ -212,7 +209,6 @@ struct Int4TilesMm {
 struct WeightInt4packMmForCpu {
   static constexpr const char* name = "_weight_int4pack_mm_for_cpu";
   static constexpr bool any_device = true;
-  static constexpr bool differentiable = false;
   static Spec check(const Tensor& x, const Tensor& packed, int64_t group, const Tensor& scales) {
     check_shape(packed.dim() == 2 && packed.dtype() == DType::UInt8 && packed.is_contiguous() &&
                     packed.sizes()[0] % 16 == 0,

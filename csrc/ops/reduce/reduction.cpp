@@ -69,17 +69,31 @@ Tensor restore_dims(const Tensor& reduced, int64_t rank, const char* op,
   return reshape(reduced, sizes);
 }
 
+namespace {
+
+// Elements of float8 are summed up in the type that was asked for, and only in another.
+void check_float8(const char* op, const Tensor& x, std::optional<DType> dtype) {
+  if (!dtype || is_float8(*dtype)) op::refuse_float8(op, x);
+}
+Tensor without_float8(const Tensor& x, const Tensor& out) {
+  return is_float8(x.dtype()) ? convert_data(x, out.dtype()) : x;
+}
+
+}  // namespace
+
 struct Sum : RunsAnywhere {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "sum";
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim,
                     std::optional<DType> dtype) {
+    check_float8(name, x, dtype);
     const bool exact = category(x.dtype()) <= Category::Integer;
     return {ReducedDims(name, x, dim).shape(x, keepdim),
             dtype.value_or(exact ? DType::Int64 : x.dtype()), x.device()};
   }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>,
                   const Tensor& out) {
-    reduce(ReduceFn::Sum, x, ReducedDims(name, x, dim).keepdim_view(x, out));
+    reduce(ReduceFn::Sum, without_float8(x, out), ReducedDims(name, x, dim).keepdim_view(x, out));
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim,
                     bool keepdim, std::optional<DType>) {
@@ -98,9 +112,11 @@ struct Nansum {
 };
 
 struct Mean : RunsAnywhere {
+  static constexpr bool takes_float8 = true;
   static constexpr const char* name = "mean";
   static Spec check(const Tensor& x, const std::optional<IntList>& dim, bool keepdim,
                     std::optional<DType> dtype) {
+    check_float8(name, x, dtype);
     const DType t = dtype.value_or(x.dtype());
     rush::check(is_differentiable(t), ErrorKind::Runtime, name,
                 "the result must be floating or complex, got ", t,
@@ -110,10 +126,11 @@ struct Mean : RunsAnywhere {
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>,
                   const Tensor& out) {
     const ReducedDims dims(name, x, dim);
-    if (!out.is_complex()) return reduce(ReduceFn::Mean, x, dims.keepdim_view(x, out));
+    if (!out.is_complex())
+      return reduce(ReduceFn::Mean, without_float8(x, out), dims.keepdim_view(x, out));
     // Divided as complex numbers are: NaN in one part reaches the other, and the average of nothing
     // is NaN in both.
-    reduce(ReduceFn::Sum, x, dims.keepdim_view(x, out));
+    reduce(ReduceFn::Sum, without_float8(x, out), dims.keepdim_view(x, out));
     map_binary(BinaryFn::Div, out, wrap_number(Scalar(dims.folded(x))), out, {}, out.dtype());
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim,

@@ -121,6 +121,11 @@ class UniformQuantizationObserverBase(ObserverBase):
                     f"{type(self).__name__}: quant_min must not be larger than quant_max, got "
                     f"{quant_min} and {quant_max}"
                 )
+            if not quant_min <= 0 <= quant_max:
+                raise ValueError(
+                    f"{type(self).__name__}: 0 must be among the steps, from quant_min to "
+                    f"quant_max; got {quant_min} and {quant_max}"
+                )
             low, high = quant_min, quant_max
         else:
             low, high = dtype_bounds(storage_dtype(type(self).__name__, self.dtype))
@@ -144,8 +149,12 @@ class UniformQuantizationObserverBase(ObserverBase):
             )  # fmt: skip
             one = rushlight.ones(1)
             return one, rushlight.zeros(1, dtype=rushlight.int64)
-        low, high = low.clamp(max=0), high.clamp(min=0)
         steps = float(self.quant_max - self.quant_min)
+        if self.qscheme is rushlight.per_channel_affine_float_qparams:
+            scale = (high - low) / steps
+            scale = rushlight.where(scale > self.eps, scale, 1.0)
+            return scale.reshape(-1), (-low / scale).reshape(-1)
+        low, high = low.clamp(max=0), high.clamp(min=0)
         if self._is_symmetric():
             scale = rushlight.maximum(rushlight.maximum(-low, high) / (steps / 2), self.eps)
             zero = rushlight.zeros_like(scale, dtype=rushlight.int64)
@@ -171,6 +180,11 @@ class MinMaxObserver(UniformQuantizationObserverBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if not self.qscheme.name.startswith("per_tensor"):
+            raise NotImplementedError(
+                f"{type(self).__name__}: has one range and not one for each channel, got "
+                f"{self.qscheme}: use PerChannelMinMaxObserver"
+            )
         self.register_buffer("min_val", rushlight.tensor(float("inf")))
         self.register_buffer("max_val", rushlight.tensor(-float("inf")))
 

@@ -13,7 +13,6 @@ from rushlight.ao.nn.quantized import dynamic
 from rushlight.ao.quantization.qconfig import (
     QConfig,
     default_dynamic_qconfig,
-    float16_dynamic_qconfig,
 )
 from rushlight.ao.quantization.stubs import DeQuantStub, QuantStub, QuantWrapper
 from rushlight.nn import Module
@@ -154,6 +153,12 @@ def swap_module(
         return mod
     made = target.from_float(mod)
     made.train(mod.training)
+    if made._forward_hooks is not mod._forward_hooks:  # which modules for training take over
+        for before in mod._forward_pre_hooks.values():
+            made.register_forward_pre_hook(before)
+        for after in mod._forward_hooks.values():
+            if after is not _look:  # observers are done
+                made.register_forward_hook(after)
     return made
 
 
@@ -222,7 +227,7 @@ def quantize_dynamic(
     dtype = rushlight.qint8 if dtype is None else dtype
     if dtype == rushlight.float16:
         raise NotImplementedError(
-            f"quantize_dynamic: {float16_dynamic_qconfig.weight} is not there; use model.half()"
+            "quantize_dynamic: weights in float16 over floats are not there; use model.half()"
         )
     if dtype != rushlight.qint8:
         raise ValueError(f"quantize_dynamic: dtype must be qint8, got {dtype}")

@@ -115,6 +115,8 @@ def _sizes(input, size, scale_factor, recompute):
 def _resample(input, sizes, scales, kind, align):
     nearest = kind.startswith("nearest")
     was = input.dtype
+    if input.is_quantized:
+        return input.through_floats(lambda x: _resample(x, sizes, scales, kind, align))
     if not input.is_floating_point():
         if was != _C.uint8:
             raise NotImplementedError(f"interpolate: not implemented for {was} tensors")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight
-from rushlight import _C, Tensor
+from rushlight import _C, Tensor, nn
+from rushlight._quantized.scalars import plus_number, times_number
 from rushlight._quantized.tensor import QuantizedTensor, Quantizer, quantized
+from rushlight.ao._exchange import rows_of
 from rushlight.ao.nn import intrinsic
 from rushlight.ao.nn.quantized import dynamic as dynamic
 from rushlight.ao.nn.quantized._weights import (
@@ -85,7 +87,7 @@ class Linear(QuantizedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         integers, scale = input_integers("Linear", x)
-        rows = integers.reshape(-1, self.in_features)
+        rows = rows_of(self, integers)
         numbers = _C._weight_int8pack_mm(rows, self._integers, self._scales * scale)
         if self._bias is not None:
             numbers = numbers + self._bias
@@ -118,23 +120,43 @@ class LinearReLU(_ThenReLU, Linear):
 
 
 class _Conv(QuantizedLayer):
+    _float: Any  # the plain module
     _convolve: Any
     _joined: Any
+    _KEPT = (
+        *("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation"),
+        *("groups", "padding_mode", "_reversed_padding_repeated_twice"),
+    )
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros",
+    ) -> None:  # fmt: skip
         super().__init__()
-        self._settings = settings
         self.scale, self.zero_point = 1.0, 0
+        with _C.device("meta"):
+            like = self._float(
+                in_channels, out_channels, kernel_size, stride=stride, padding=padding,
+                dilation=dilation, groups=groups, bias=bias, padding_mode=padding_mode,
+            )  # fmt: skip
+        for name in self._KEPT:
+            setattr(self, name, getattr(like, name))
+        zeros = _C.zeros(like.weight.shape)
+        weight: Any = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
+        self._keep(weight, _C.zeros(out_channels) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
         integers, scale = input_integers(type(self).__name__, x)
-        settings = dict(self._settings)
-        mode, widths = settings.pop("mode"), settings.pop("widths")
-        if mode != "zeros":  # 0 is where the zero point is, since it has been taken off
-            integers = F.pad(integers, widths, mode=mode)
-            settings["padding"] = 0
-        sums = type(self)._convolve(integers, self._integers.to(_C.float32), None, **settings)
-        shape = [-1] + [1] * (sums.dim() - 2)
+        padding = self.padding
+        if self.padding_mode != "zeros":  # 0 is where the zero point is: it has been taken off
+            widths = self._reversed_padding_repeated_twice
+            integers, padding = F.pad(integers, widths, mode=self.padding_mode), 0
+        sums = type(self)._convolve(
+            integers, self._integers.to(_C.float32), None, stride=self.stride, padding=padding,
+            dilation=self.dilation, groups=self.groups,
+        )  # fmt: skip
+        shape = [-1] + [1] * (self._integers.dim() - 2)
         numbers = sums * (self._scales * scale).reshape(shape)
         if self._bias is not None:
             numbers = numbers + self._bias.reshape(shape)
@@ -145,41 +167,40 @@ class _Conv(QuantizedLayer):
         """In place of a convolution that was observed (and the ReLU behind it)."""
         inner = mod[0] if isinstance(mod, cls._joined) else mod
         inner.qconfig = mod.qconfig
-        made = cls({
-            "stride": inner.stride, "padding": inner.padding, "dilation": inner.dilation,
-            "groups": inner.groups, "mode": inner.padding_mode,
-            "widths": getattr(inner, "_reversed_padding_repeated_twice", ()),
-        })  # fmt: skip
+        made = cls(
+            inner.in_channels, inner.out_channels, inner.kernel_size, stride=inner.stride,
+            padding=inner.padding, dilation=inner.dilation, groups=inner.groups,
+            bias=inner.bias is not None, padding_mode=inner.padding_mode,
+        )  # fmt: skip
         made.scale, made.zero_point = result_steps(mod)
         bias = None if inner.bias is None else inner.bias.detach().float()
         made._keep(quantized_weight(inner.weight, weight_observer(inner)), bias)
         return made
 
     def extra_repr(self) -> str:
-        out, inner, *kernel = self._weight.shape
         return (
-            f"{inner * self._settings['groups']}, {out}, kernel_size={tuple(kernel)}, "
-            f"stride={self._settings['stride']}, scale={self.scale}, "
-            f"zero_point={self.zero_point}, padding={self._settings['padding']}"
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+            f"stride={self.stride}, scale={self.scale}, zero_point={self.zero_point}, "
+            f"padding={self.padding}"
         )
 
 
 class Conv1d(_Conv):
     """nn.Conv1d over quantized tensors."""
 
-    _convolve, _joined = staticmethod(F.conv1d), intrinsic.ConvReLU1d
+    _float, _convolve, _joined = nn.Conv1d, staticmethod(F.conv1d), intrinsic.ConvReLU1d
 
 
 class Conv2d(_Conv):
     """nn.Conv2d over quantized tensors."""
 
-    _convolve, _joined = staticmethod(F.conv2d), intrinsic.ConvReLU2d
+    _float, _convolve, _joined = nn.Conv2d, staticmethod(F.conv2d), intrinsic.ConvReLU2d
 
 
 class Conv3d(_Conv):
     """nn.Conv3d over quantized tensors."""
 
-    _convolve, _joined = staticmethod(F.conv3d), intrinsic.ConvReLU3d
+    _float, _convolve, _joined = nn.Conv3d, staticmethod(F.conv3d), intrinsic.ConvReLU3d
 
 
 class ConvReLU1d(_ThenReLU, Conv1d):
@@ -254,9 +275,17 @@ class QFunctional(Module):
         """relu(x + y)"""
         return self._steps((x.dequantize() + y.dequantize()).relu())
 
+    def add_scalar(self, x: Any, y: float) -> Tensor:
+        """x + y for a number y, in the steps of x"""
+        return plus_number(x, y)
+
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """x * y"""
         return self._steps(x.dequantize() * y.dequantize())
+
+    def mul_scalar(self, x: Any, y: float) -> Tensor:
+        """x * y for a number y, in the steps of x"""
+        return times_number(x, y)
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """x @ y"""

@@ -8,12 +8,14 @@ import rushlight
 from rushlight import _C, Tensor
 from rushlight._functions.quantization import choose_range
 from rushlight._quantized.tensor import QuantizedTensor
+from rushlight.ao._exchange import rows_of
 from rushlight.ao.nn.quantized._weights import (
     quantized_weight,
     weight_integers,
     weight_scales,
 )
-from rushlight.nn import Dropout, Module
+from rushlight.nn import Module
+from rushlight.nn.functional import dropout
 
 __all__ = ["LSTM", "Linear"]
 
@@ -77,7 +79,7 @@ class Linear(_Dynamic):
         return self._bias
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self._packed.times(x.reshape(-1, self.in_features))
+        out = self._packed.times(rows_of(self, x))
         out = out.reshape(*x.shape[:-1], self.out_features)
         return (out if self._bias is None else out + self._bias).to(x.dtype)
 
@@ -106,7 +108,6 @@ class LSTM(_Dynamic):
         kept = "input_size hidden_size num_layers batch_first dropout bidirectional"
         for name in kept.split():
             setattr(self, name, getattr(like, name))
-        self._between = Dropout(like.dropout)  # of the layers
 
     def _take(self, state: Any) -> None:
         self._state = state
@@ -171,7 +172,7 @@ class LSTM(_Dynamic):
                 cs.append(c)
             x = _C.cat(outs, -1)
             if layer + 1 < self.num_layers:
-                x = self._between(x)
+                x = dropout(x, self.dropout, self.training)
         x = x.transpose(0, 1) if self.batch_first else x
         last = (_C.stack(hs), _C.stack(cs))
         if not batched:

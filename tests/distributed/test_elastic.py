@@ -74,9 +74,17 @@ def test_rounds_follow_the_launchers():
     assert again.shares == {name: [1, 2, 3] for name in "123"} and not again.errors
     assert (three.place, three.attempt, one.attempt, three.restarts) == (2, 1, 1, 0)
 
-    # A rank fails: that counts, on all of them.
-    first = two.say_failed(1, Failure("here", 3, number=1))
-    assert three.failure(1) == first and not first.machines
+    # A rank fails, and all launchers give signs of life after that: it counts, on all of them.
+    def watch(machines):
+        while (found := machines.failure(1)) is None:
+            machines._beats._beaten = 0.0  # the next sign is due
+            time.sleep(0.01)
+        return found
+
+    both.do(("2", lambda: two.say_failed(1, Failure("here", 3, number=1))),
+            ("1", lambda: watch(one)), ("3", lambda: watch(three)))  # fmt: skip
+    first = both.shares["2"]
+    assert both.shares["1"] == both.shares["3"] == first and not first.machines
     calls = [(n, lambda m=m: m.regroup(1, never)) for n, m in zip("123", (one, two, three))]  # noqa: B905
     assert not both.do(*calls).errors and one.restarts == three.restarts == 1
 
@@ -103,6 +111,11 @@ def test_rounds_follow_the_launchers():
     assert one.regroup(4, never) == [1, 3]
     back.join()
     assert both.shares["3"] == [1, 3]
+    # It is gone with its ranks, which a rank here notices first and fails: that does not count.
+    one._beats._lost = 0.2
+    gone = one.say_failed(5, Failure("here", 1, number=0))
+    assert gone.machines and gone.words == "launcher 2 is gone"
+    assert one.regroup(5, never) == [1] and one.restarts == 1
     # The job ends: whoever waits is told so.
     waits = launcher(store, False)
     ends = Together()
@@ -212,6 +225,7 @@ TRAINING = """
         while (step, size) in [(5, 3), (10, 1)]:  # until machines go, or come
             if rank == 0:
                 open(f"at-{step}", "w").close()
+            dist.barrier()
             time.sleep(0.02)
         optimizer.zero_grad()
         ((model(inputs) - targets) ** 2).mean().backward()

@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -378,6 +379,20 @@ def test_shrinking_by_nonsense(excluded, error, words):
     with pytest.raises(error, match=words):
         _shrink._kept(excluded, 3, 0)
     assert _shrink._kept([1], 3, 0) == [0, 2]
+
+
+def test_a_rank_that_is_lost_between_the_roll_call_and_the_new_group(monkeypatch):
+    """The others are told who is missing, keep the old group, and may ask again."""
+    group = SimpleNamespace(rank=lambda: 0, size=lambda: 4)
+    member = SimpleNamespace(group=group, ranks=[0, 1, 2, 3])
+    world = SimpleNamespace(member=lambda *_: member, store=dist.HashStore(), roll_calls={},
+                            hub=None, default=group)  # fmt: skip
+    monkeypatch.setattr(_shrink, "world", world)
+    monkeypatch.setattr(_shrink, "_MEETING", timedelta(0))
+    for _ in range(2):
+        with pytest.raises(dist.DistBackendError, match=r"ranks \[2, 3\] were to go on"):
+            dist.shrink_group([1])
+    assert world.default is group
 
 
 def test_the_survivors_agree():

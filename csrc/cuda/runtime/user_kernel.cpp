@@ -74,7 +74,7 @@ std::optional<std::vector<size_t>> UserKernel::parameter_bytes(int device) {
 void UserKernel::allow_shared(CUfunction f, int device, unsigned shared) {
   if (shared <= kUsualShared) return;
   const int most = device_info(device).shared_optin;
-  check(further().SetAttribute && int(shared) <= most, ErrorKind::Runtime, kOp, "the kernel '",
+  check(further().SetAttribute && int64_t(shared) <= most, ErrorKind::Runtime, kOp, "the kernel '",
         name_, "' was to get ", shared, " bytes of shared memory, and a block of this GPU has ",
         most, " at most");
   std::lock_guard lock(mutex_);

@@ -107,8 +107,10 @@ class ElasticMachines:
         """Tells the others; returns what failed first."""
         if failure.number < 0 and not self._holds:  # this launcher leaves; the others go on
             failure.final, failure.machines = False, True
-        if failure.number >= 0 and (gone := self._gone_with_ranks(attempt)) is not None:
-            failure = _change(f"launcher {gone} is gone")
+        if failure.number >= 0:
+            failure = say_first(self._store, attempt, failure, "suspected")
+            if (gone := self._gone_with_ranks(attempt)) is not None:
+                failure = _change(f"launcher {gone} is gone")
         return say_first(self._store, attempt, failure)
 
     def all_are(self, state: str, attempt: int) -> bool:

@@ -119,10 +119,10 @@ def compare_jobs(store: Store, job: dict[str, Any]) -> None:
             )
 
 
-def say_first(store: Store, attempt: int, failure: Failure) -> Failure:
+def say_first(store: Store, attempt: int, failure: Failure, state: str = "failed") -> Failure:
     """Writes down what ended the attempt, unless somebody has; returns what stands there."""
     text = json.dumps(asdict(failure))
-    return Failure(**json.loads(store.compare_set(f"failed/{attempt}", "", text)))
+    return Failure(**json.loads(store.compare_set(f"{state}/{attempt}", "", text)))
 
 
 class Machines(Alone):

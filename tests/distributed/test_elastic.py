@@ -82,9 +82,15 @@ def test_rounds_follow_the_launchers():
             time.sleep(0.01)
         return found
 
+    def fail():
+        while not two._store.check(["suspected/1"]):  # rank 0 fails of that, after it
+            time.sleep(0.01)
+        return one.say_failed(1, Failure("there", 4, number=0))
+
     both.do(("2", lambda: two.say_failed(1, Failure("here", 3, number=1))),
-            ("1", lambda: watch(one)), ("3", lambda: watch(three)))  # fmt: skip
+            ("1", fail), ("3", lambda: watch(three)))  # fmt: skip
     first = both.shares["2"]
+    assert first.number == 1
     assert both.shares["1"] == both.shares["3"] == first and not first.machines
     calls = [(n, lambda m=m: m.regroup(1, never)) for n, m in zip("123", (one, two, three))]  # noqa: B905
     assert not both.do(*calls).errors and one.restarts == three.restarts == 1

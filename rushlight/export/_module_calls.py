@@ -47,7 +47,8 @@ def watched_calls(
             place, given = begun.pop()
             calls[place] = calls[place]._replace(end=len(_C._jit_lines(tracer)))
             if given is not None:
-                kept[place] = KeptCall(*given, *seen(path, "the output", output, tracer, state))
+                results = seen(path, "the output", output, tracer, state)
+                kept[place] = KeptCall(given[0], given[1], results[0], results[1])
 
         handles.append(part.register_forward_pre_hook(before, prepend=True, with_kwargs=True))
         handles.append(part.register_forward_hook(after, with_kwargs=True))

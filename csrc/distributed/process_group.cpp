@@ -195,6 +195,7 @@ void ProcessGroup::wait_for_engine(const Operation& op, Transfer& transfer) {
   for (auto asked = start; !transfer.done(); asked = Clock::now()) {
     const auto now = Clock::now();
     check_faults(op, now, deadline);
+    check_interrupt(now);
     if (now - asked > kWorked) worked = now;
     if (now - worked < (crowded > 0 ? kMoment : kWorked)) continue;
     if (now - start < kYieldTime && crowded <= 0) {
@@ -202,7 +203,6 @@ void ProcessGroup::wait_for_engine(const Operation& op, Transfer& transfer) {
       if (Clock::now() - now > kTimeSlice) crowded = kForgetCrowd;
       continue;
     }
-    check_interrupt(now);
     std::this_thread::sleep_for(now - start < kShortNaps ? kShortNap : kLongNap);
     worked = Clock::now();
   }

@@ -6,7 +6,7 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rushlight._C import Tensor, _cuda
@@ -35,6 +35,9 @@ def compile_kernel(
             raise TypeError(f"compile_kernel: {what} must be a string, got {type(text).__name__}")
     if "\0" in kernel_source or "\0" in kernel_name:
         raise ValueError("compile_kernel: the source has a null character")
+    for what, texts in (("cuda_include_dirs", cuda_include_dirs), ("nvcc_options", nvcc_options)):
+        if isinstance(texts, str) or not all(isinstance(t, str | os.PathLike) for t in texts or ()):
+            raise TypeError(f"compile_kernel: {what} must be a list of strings, got {texts!r}")
     if compute_capability is None:
         found = _cuda.properties(_cuda.check_device(-1))
         compute_capability = f"{found['major']}{found['minor']}"
@@ -78,6 +81,14 @@ class CompiledKernel:
         kernel's business), ints, floats and bools in as many bytes as the parameter has, ctypes
         objects and NumPy scalars as they are. The stream is the current one of the arguments' GPU.
         """
+        if args is not None and not isinstance(args, list | tuple):
+            raise TypeError(
+                f"compile_kernel: args must be a list of arguments, got {type(args).__name__}"
+            )
+        if stream is not None and not isinstance(stream, Stream):
+            raise TypeError(
+                f"compile_kernel: stream must be a cuda.Stream, got {type(stream).__name__}"
+            )
         args = list(args or ())
         device = self._device_of(args, stream)
         if device not in self._parameters:
@@ -91,13 +102,13 @@ class CompiledKernel:
         packed = [
             self._packed(i, arg, None if sizes is None else sizes[i]) for i, arg in enumerate(args)
         ]
-        if isinstance(shared_mem, bool) or not isinstance(shared_mem, int) or shared_mem < 0:
+        if not _is_count(shared_mem, 0):
             raise ValueError(
                 f"compile_kernel: shared_mem must be a number of bytes: {shared_mem!r}"
             )
         queue = current_stream(device) if stream is None else stream
         self._kernel.launch(
-            queue._key, _three("grid", grid), _three("block", block), packed, shared_mem
+            queue._key, _three("grid", grid), _three("block", block), packed, int(shared_mem)
         )
 
     def set_shared_memory_config(self, shared_mem_bytes: int) -> None:
@@ -168,11 +179,14 @@ def _pointer(i, tensor, name):
 
 def _three(what, sizes):
     """(x, y, z), of which the last may be left out."""
-    sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-    if not 1 <= len(sizes) <= 3 or not all(
-        isinstance(n, int) and not isinstance(n, bool) and 0 < n < 2**31 for n in sizes
-    ):
+    sizes = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
+    if not 1 <= len(sizes) <= 3 or not all(_is_count(n, 1) for n in sizes):
         raise ValueError(
             f"compile_kernel: {what} must be one to three positive ints, got {sizes!r}"
         )
-    return [*sizes, 1, 1][:3]
+    return [*map(int, sizes), 1, 1][:3]
+
+
+def _is_count(value, least):
+    """Whether it is an int, NumPy's among them, that the driver takes."""
+    return hasattr(value, "__index__") and type(value) is not bool and least <= value < 2**31

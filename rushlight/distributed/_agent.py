@@ -104,6 +104,10 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+class _Asked(Exception):
+    """The launcher was asked to end while it waited in the core."""
+
+
 class Agent:
     """Runs a job on this machine."""
 
@@ -111,6 +115,7 @@ class Agent:
         self.job = job
         self.exits: queue.Queue[tuple[int, Rank]] = queue.Queue()  # in the order they happened
         self.asked: int | None = None  # the signal that asked the launcher to end
+        self._connects = False  # a wait that only an exception ends
         self.failed: Failure | None = None  # what failed first, on any machine
         self.machines: Alone | ElasticMachines = Alone(job.processes)
         self.shares = [job.processes]  # processes by machine
@@ -130,10 +135,15 @@ class Agent:
             if job.nodes > 1 and not self._meet(store):
                 return 0 if self.asked is None else 128 + self.asked
             return self._attempts()
+        except _Asked:
+            return 128 + (self.asked or 0)
         except DistError as error:
             if job.nodes == 1:
                 raise
-            _say(f"the machines have lost each other, and the ranks here were stopped: {error}")
+            if type(self.machines) is Alone:
+                _say(f"the machines have not met: {error}")
+            else:
+                _say(f"the machines have lost each other, and the ranks here were stopped: {error}")
             return 1
         finally:
             self.machines.leave()
@@ -159,10 +169,9 @@ class Agent:
     def _meet(self, held):
         """Whether there is something to do."""
         job = self.job
-        store = held
+        store = held or self._connect()
         if store is None:
-            limit = timedelta(seconds=job.join_timeout)
-            store = TCPStore(job.host, job.port, timeout=limit)
+            return False
         more = (job.processes, job.max_restarts, job.monitor_interval, job.join_timeout)
         if job.is_elastic:
             counts = (job.least_nodes or job.nodes, job.nodes)
@@ -172,6 +181,16 @@ class Agent:
         else:
             self.machines = Machines(store, job.run_id, job.node_rank, job.nodes, *more)
         return self._take(self.machines.join(lambda: self.asked is not None))
+
+    def _connect(self):
+        """The store that another launcher holds; None when this one was asked to end."""
+        self._connects = True
+        if self.asked is not None:
+            return None
+        limit = timedelta(seconds=self.job.join_timeout)
+        store = TCPStore(self.job.host, self.job.port, timeout=limit)
+        self._connects = False
+        return store
 
     def _take(self, shares):
         if shares is not None:
@@ -211,6 +230,8 @@ class Agent:
 
     def _on_signal(self, number, frame):
         self.asked = number
+        if self._connects:
+            raise _Asked
 
     def _number(self, local):
         return sum(self.shares[: self.machines.place]) + local
@@ -272,9 +293,11 @@ class Agent:
     def _attempt(self, attempt):
         """Starts all ranks of this machine and waits for those of all: what failed, or None."""
         self.exits = queue.Queue()
-        ranks = [self._start(local, attempt) for local in range(self.job.processes)]
+        ranks: list[Rank] = []
         failure = None
         try:
+            for local in range(self.job.processes):
+                ranks.append(self._start(local, attempt))
             failure = self._wait(attempt, len(ranks))
         finally:  # they have ended by themselves, or have to
             _stop(ranks)
@@ -297,6 +320,8 @@ class Agent:
                     return failure
                 continue
             running -= 1
+            if self.asked is not None:
+                return self._interrupted(attempt)  # a Ctrl-C reaches the ranks, too
             if code != 0 and running and lost < self.job.max_lost_ranks:
                 lost += 1
                 _say(f"rank {rank.number} is lost ({_in_words(code)}), and the others go on")

@@ -46,6 +46,7 @@ class ElasticMachines:
         self._job = {"--rdzv-id": run_id, "--nnodes": f"{least}:{most}",
                      "--max-restarts": restarts}  # fmt: skip
         self._me = -1
+        self._asked: Callable[[], bool] = lambda: False
         self._seen = 0  # rounds
         self._round = Round([], [])
 
@@ -54,6 +55,7 @@ class ElasticMachines:
     def join(self, asked: Callable[[], bool]) -> list[int] | None:
         """Comes to the others, and waits for the first round with this launcher: processes by
         launcher. None: the job ended before, or ``asked()``."""
+        self._asked = asked
         compare_jobs(self._all, self._job)
         self._me = self._store.add("count", 1) - 1
         self._beats = Heartbeats(self._store, self._me, self._lost)
@@ -61,8 +63,21 @@ class ElasticMachines:
         self._store.set(f"member/{self._me}", str(self._processes))
         if self._holds:
             self._store.set("holder", str(self._me))
+        return self._next(0, asked) if self._find_holder() else None
+
+    def _find_holder(self) -> bool:
+        deadline = time.monotonic() + self._timeout
+        while not self._store.check(["holder"]):
+            if self._asked():
+                return False
+            if time.monotonic() > deadline:
+                raise ValueError(
+                    f"after {self._timeout:g} s no launcher with --nnodes MIN:MAX says that it "
+                    "holds the store; another program has the address of --rdzv-endpoint"
+                )
+            time.sleep(min(self.interval, 0.2))
         self._holder = int(self._store.get("holder"))
-        return self._next(0, asked)
+        return True
 
     @property
     def place(self) -> int:
@@ -92,6 +107,10 @@ class ElasticMachines:
         """Tells the others; returns what failed first."""
         if failure.number < 0 and not self._holds:  # this launcher leaves; the others go on
             failure.final, failure.machines = False, True
+        if failure.number >= 0:
+            failure = say_first(self._store, attempt, failure, "suspected")
+            if (gone := self._gone_with_ranks(attempt)) is not None:
+                failure = _change(f"launcher {gone} is gone")
         return say_first(self._store, attempt, failure)
 
     def all_are(self, state: str, attempt: int) -> bool:
@@ -121,6 +140,20 @@ class ElasticMachines:
                 time.sleep(0.05)
         except DistNetworkError:  # the store is gone, which was said before
             pass
+
+    def _gone_with_ranks(self, attempt: int) -> int | None:
+        """A rank failed, perhaps because the ranks of another machine are gone, which ranks notice
+        sooner than launchers: a launcher of the round that gives no sign of life after that."""
+        before = {m: self._beats.last(m) for m in self._round.members if m != self._me}
+        while before and not self._asked() and self._said(attempt) is None:
+            self._beats.beat()
+            for m, sign in list(before.items()):
+                if self._store.check([f"left/{m}"]) or self._beats.is_lost(m):
+                    return m
+                if self._beats.last(m) != sign:
+                    del before[m]
+            time.sleep(min(self.interval, 0.2))
+        return None
 
     # What the one decides that holds the store.
 

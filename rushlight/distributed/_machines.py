@@ -93,11 +93,15 @@ class Heartbeats:
             self._beats += 1
             self._store.set(f"beat/{self._number}", str(self._beats))
 
+    def last(self, number: int) -> bytes:
+        """The last sign of that launcher; empty where there is none yet."""
+        name = f"beat/{number}"
+        return self._store.get(name) if self._store.check([name]) else b""
+
     def is_lost(self, number: int) -> bool:
         """Whether that launcher has given no sign of life for too long."""
         now = time.monotonic()
-        name = f"beat/{number}"
-        value = self._store.get(name) if self._store.check([name]) else b""
+        value = self.last(number)
         if self._seen.get(number, (None, 0.0))[0] != value:
             self._seen[number] = value, now
         return now - self._seen[number][1] > (self._lost or _LOST)
@@ -115,10 +119,10 @@ def compare_jobs(store: Store, job: dict[str, Any]) -> None:
             )
 
 
-def say_first(store: Store, attempt: int, failure: Failure) -> Failure:
+def say_first(store: Store, attempt: int, failure: Failure, state: str = "failed") -> Failure:
     """Writes down what ended the attempt, unless somebody has; returns what stands there."""
     text = json.dumps(asdict(failure))
-    return Failure(**json.loads(store.compare_set(f"failed/{attempt}", "", text)))
+    return Failure(**json.loads(store.compare_set(f"{state}/{attempt}", "", text)))
 
 
 class Machines(Alone):
@@ -136,6 +140,7 @@ class Machines(Alone):
         self._nodes, self._timeout = nodes, timeout
         self._job = {"--rdzv-id": run_id, "--nnodes": nodes, "--max-restarts": restarts}
         self._beats = Heartbeats(self._store, node)
+        self._came = False
 
     def join(self, asked: Callable[[], bool]) -> list[int] | None:
         compare_jobs(self._all, self._job)
@@ -145,6 +150,7 @@ class Machines(Alone):
                 f"a launcher with --node-rank {self._node} is there already; each machine needs a "
                 "number of its own"
             )
+        self._came = True
         names = [f"node/{node}" for node in range(self._nodes)]
         deadline = time.monotonic() + self._timeout
         while not self._store.check(names):
@@ -184,10 +190,13 @@ class Machines(Alone):
         return False
 
     def leave(self) -> None:
+        if not self._came:
+            return
         try:
             left = self._store.add("left", 1)
+            came = sum(self._store.check([f"node/{node}"]) for node in range(self._nodes))
             deadline = time.monotonic() + GOODBYE
-            while self._node == 0 and left < self._nodes and time.monotonic() < deadline:
+            while self._node == 0 and left < came and time.monotonic() < deadline:
                 if self._lost() is not None:
                     return
                 time.sleep(0.05)
@@ -205,9 +214,12 @@ def seconds_in(text: str, name: str, default: float) -> float:
     """What --rdzv-conf says of this name."""
     found = dict(part.partition("=")[::2] for part in text.split(",") if part)
     try:
-        return timedelta(seconds=float(found.get(name, default))).total_seconds()
-    except ValueError:
-        raise ValueError(f"--rdzv-conf: expected {name}=SECONDS, got {found[name]!r}") from None
+        seconds = timedelta(seconds=float(found.get(name, default))).total_seconds()
+    except (ValueError, OverflowError):
+        seconds = -1.0
+    if seconds < 0:
+        raise ValueError(f"--rdzv-conf: expected {name}=SECONDS, got {found[name]!r}")
+    return seconds
 
 
 def join_timeout(text: str) -> float:

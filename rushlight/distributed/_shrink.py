@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from rushlight.distributed._errors import DistBackendError
 from rushlight.distributed._groups import ProcessGroup
 from rushlight.distributed._process_groups import begin, destroy_process_group, new_group
 from rushlight.distributed._stores import PrefixStore
@@ -15,6 +16,7 @@ from rushlight.distributed._world import Member, world
 __all__ = ["SHRINK_ABORT", "SHRINK_DEFAULT", "shrink_group", "survivors"]
 
 SHRINK_DEFAULT, SHRINK_ABORT = 0, 1
+_MEETING = timedelta(seconds=30)  # of those that are left
 
 
 def survivors(group: Any = None, timeout: timedelta = timedelta(seconds=10)) -> list[int]:
@@ -22,23 +24,28 @@ def survivors(group: Any = None, timeout: timedelta = timedelta(seconds=10)) -> 
     ``timeout`` of the first one. All of them get the same list. Raises RuntimeError on a rank that
     comes too late."""
     member = world.member(group, "survivors")
-    size, rank = member.group.size(), member.group.rank()
-    name = "-".join(map(str, member.ranks))
-    turn = world.roll_calls[name] = world.roll_calls.get(name, 0) + 1
-    store = PrefixStore(f"survivors/{name}/{turn}", world.store)
-    store.set(str(rank), "")
-    names = [str(r) for r in range(size)]
-    deadline = time.monotonic() + timeout.total_seconds()
-    while not store.check(["list"]) and not store.check(names) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    here = [r for r in range(size) if store.check([names[r]])]
-    agreed = json.loads(store.compare_set("list", "", json.dumps(here)))
+    rank = member.group.rank()
+    agreed = _roll_call("survivors", member, list(range(member.group.size())), timeout)
     if rank not in agreed:
         raise RuntimeError(
             f"survivors: rank {rank} came later than {timeout.total_seconds():g} s after the "
             f"first one, and ranks {agreed} go on without it"
         )
     return agreed
+
+
+def _roll_call(what: str, member: Member, ranks: list[int], timeout: timedelta) -> list[int]:
+    """Which of these ranks of the group call within the timeout; all of them get the same list."""
+    name = f"{what}/{'-'.join(map(str, member.ranks))}/of/{'-'.join(map(str, ranks))}"
+    turn = world.roll_calls[name] = world.roll_calls.get(name, 0) + 1
+    store = PrefixStore(f"{name}/{turn}", world.store)
+    names = [str(r) for r in ranks]
+    store.set(str(member.group.rank()), "")
+    deadline = time.monotonic() + timeout.total_seconds()
+    while not store.check(["list"]) and not store.check(names) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    here = [r for r in ranks if store.check([str(r)])]
+    return json.loads(store.compare_set("list", "", json.dumps(here)))
 
 
 def _kept(ranks_to_exclude: Any, size: int, rank: int) -> list[int]:
@@ -64,14 +71,22 @@ def shrink_group(
     """A group of the ranks that are not in ``ranks_to_exclude``, which all of them call, and no
     other. ``group`` is left: a group that lost a rank cannot be used any more. In place of the
     default group the new one becomes the default: its ranks are numbered anew, and all other groups
-    are left, too. ``shrink_flags`` is accepted: what still waits in the old group fails either
-    way."""
+    are left, too. Raises DistBackendError, and leaves nothing, where one of them does not come
+    within 30 s; ask ``survivors`` again then. ``shrink_flags`` is accepted: what still waits in the
+    old group fails either way."""
     member = world.member(group, "shrink_group")
     rank = member.group.rank()
     kept = _kept(ranks_to_exclude, member.group.size(), rank)
     if world.hub is not None:
         raise NotImplementedError(
             "shrink_group: the error of a simulated rank ends all of them; try it with processes"
+        )
+    came = _roll_call("shrink", member, kept, _MEETING)
+    if came != kept:  # making the group would wait for them until its timeout
+        missing = [r for r in kept if r not in came]
+        raise DistBackendError(
+            f"shrink_group: ranks {missing} were to go on with the others, and have not come "
+            f"within {_MEETING.total_seconds():g} s; survivors() tells who is left"
         )
     if member.group is world.default:
         _shrink_default(member, kept, kept.index(rank), pg_options)

@@ -36,7 +36,7 @@ class World:
         self.rpc_times = 0  # that it was called
         self.rpc_stores: dict[Any, Any] = {}  # where it met others, by how they were to meet
         self.origins: list[int] | None = None  # what MPI calls the default group's ranks
-        self.roll_calls: dict[str, int] = {}  # of survivors, by the ranks asked
+        self.roll_calls: dict[str, int] = {}  # of lost groups, by the ranks asked
         self._hook: Any = None
 
     def origin_of(self, rank: int) -> int:

@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from rushlight.distributed._agent import Agent, Job, Logs
+from rushlight.distributed._errors import DistError
 from rushlight.distributed._machines import join_timeout, seconds_in
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
@@ -73,7 +74,7 @@ def parse_args(args: list[str] | None = None) -> argparse.Namespace:
 
 
 def _processes(text):
-    if text.isdigit():
+    if text.isdecimal() and int(text) > 0:
         return int(text)
     if text == "gpu" or text == "auto":
         from rushlight import cuda
@@ -84,7 +85,7 @@ def _processes(text):
             raise ValueError("--nproc-per-node: there is no GPU here")
     if text in ("auto", "cpu"):
         return len(os.sched_getaffinity(0))
-    raise ValueError(f"--nproc-per-node: expected a number, auto, cpu or gpu, got {text!r}")
+    raise ValueError(f"--nproc-per-node: expected a number from 1, auto, cpu or gpu, got {text!r}")
 
 
 def _machines(text):
@@ -102,6 +103,8 @@ def _machines(text):
 def _node_rank(args, least, most):
     if most == 1:
         return 0
+    if args.node_rank is not None and not 0 <= args.node_rank < most:
+        raise ValueError(f"--node-rank: expected 0 to {most - 1}, got {args.node_rank}")
     numbered = args.rdzv_backend == "static" and least == most
     if args.node_rank is None and numbered:
         return 0  # as torchrun has it
@@ -141,11 +144,30 @@ def run(args: argparse.Namespace) -> None:
         raise failure_of(agent, code)
 
 
+def _address(args):
+    """Where the store is."""
+    if not args.rdzv_endpoint:
+        return args.master_addr, args.master_port
+    host, _, port = args.rdzv_endpoint.rpartition(":")
+    if not host:
+        return port, args.master_port
+    if not port.isdecimal():
+        raise ValueError(f"--rdzv-endpoint: expected HOST:PORT, got {args.rdzv_endpoint!r}")
+    return host, int(port)
+
+
+def _shown(text):
+    """The local ranks that --local-ranks-filter names."""
+    parts = [part for part in text.split(",") if part]
+    if not all(part.isdecimal() for part in parts):
+        raise ValueError(f"--local-ranks-filter: expected numbers by commas, got {text!r}")
+    return [int(part) for part in parts]
+
+
 def _agent(args: argparse.Namespace) -> Agent:
-    host, port = args.master_addr, args.master_port
-    if args.rdzv_endpoint:
-        host, _, text = args.rdzv_endpoint.rpartition(":")
-        host, port = (host, int(text)) if host else (text, port)
+    host, port = _address(args)
+    if args.monitor_interval <= 0:
+        raise ValueError(f"--monitor-interval: expected seconds, got {args.monitor_interval:g}")
     least, nodes = _machines(args.nnodes)
     if args.standalone:
         host, port, least, nodes = "127.0.0.1", 0, 1, 1
@@ -163,7 +185,7 @@ def _agent(args: argparse.Namespace) -> Agent:
             args.log_dir,
             _streams("--redirects", args.redirects),
             _streams("--tee", args.tee),
-            [int(r) for r in args.local_ranks_filter.split(",") if r],
+            _shown(args.local_ranks_filter),
         ),
         monitor_interval=args.monitor_interval,
         join_timeout=join_timeout(args.rdzv_conf),
@@ -187,6 +209,11 @@ def main(args: list[str] | None = None) -> None:
         code = agent.run()
     except ValueError as error:  # what the other machines were told differs
         get_args_parser().error(str(error))
+    except DistError as error:
+        sys.exit(f"rushlight.distributed.run: {error}; jobs that run at one time need ports of "
+                 "their own (--standalone, --master-port)")  # fmt: skip
+    except OSError as error:
+        sys.exit(f"rushlight.distributed.run: the program cannot be started: {error}")
     sys.exit(code)
 
 

@@ -132,6 +132,7 @@ class Observer:
         self._stack = contextlib.ExitStack()
         self._depth = 0
         self._before: dict[int, Tensor] = {}
+        self._from_zero: set[int] = set()  # weights that begin there, as many heads do
         self._first_optimizer: int | None = None
         self._cleared = True  # its gradients, since the last step of the first optimiser
         self._backward_line = ""
@@ -322,7 +323,9 @@ class Observer:
             and parameter.numel() <= 1 << 24
         ]
         found = [n for p, n in matrices if bool((p.detach() == p.detach().flatten()[0]).all())]
-        if 2 * len(found) >= len(matrices):  # single ones are begun with zeros on purpose
+        # Of a chain of layers. Single ones, as heads, and one of two, as in adapters of low rank,
+        # are begun with zeros on purpose.
+        if len(found) > 1 and 2 * len(found) > len(matrices):
             self.notes.constant += found
 
     def _step_of(self, optimizer: Any) -> Step:
@@ -362,7 +365,9 @@ class Observer:
             old = self._before.get(id(parameter))
             if old is not None:
                 size = float(old.float().norm())
-                if size > 0:
+                if size == 0:
+                    self._from_zero.add(id(parameter))
+                elif id(parameter) not in self._from_zero:
                     step.updates[name] = float((parameter.detach() - old).float().norm()) / size
 
     def _parameters(self, optimizer: Any) -> list[tuple[Any, str]]:

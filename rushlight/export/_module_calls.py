@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from rushlight import _C
-from rushlight.export._module_signatures import KeptCall
+from rushlight.export._module_signatures import KeptCall, seen
 from rushlight.jit._program import TracedModule
 from rushlight.nn import Module
 
@@ -34,19 +34,23 @@ def watched_calls(
     handles = []
 
     def watch(path: str, part: Module) -> None:
-        begun: list[int] = []
+        begun: list[tuple[int, Any]] = []
 
-        def before(_: Any, args: Any) -> None:
-            begun.append(len(calls))
+        def before(_: Any, args: Any, kwargs: Any) -> None:
+            given = None
+            if path in paths:
+                given = seen(path, "a call", (args, kwargs), tracer, state)
+            begun.append((len(calls), given))
             calls.append(ModuleCall(path, len(_C._jit_lines(tracer)), -1))
 
         def after(_: Any, args: Any, kwargs: Any, output: Any) -> None:
-            place = begun.pop()
+            place, given = begun.pop()
             calls[place] = calls[place]._replace(end=len(_C._jit_lines(tracer)))
-            if path in paths:
-                kept[place] = KeptCall.seen(path, (args, kwargs), output, tracer, state)
+            if given is not None:
+                results = seen(path, "the output", output, tracer, state)
+                kept[place] = KeptCall(given[0], given[1], results[0], results[1])
 
-        handles.append(part.register_forward_pre_hook(before, prepend=True))
+        handles.append(part.register_forward_pre_hook(before, prepend=True, with_kwargs=True))
         handles.append(part.register_forward_hook(after, with_kwargs=True))
 
     for path, part in module.named_modules():

@@ -17,7 +17,7 @@ from rushlight.nn import Module
 from rushlight.utils._pytree import TreeSpec, tree_leaves
 
 __all__ = ["KeptCall", "ModuleCallEntry", "ModuleCallSignature", "Place", "checked_paths",
-           "kept_calls_data", "kept_calls_from"]  # fmt: skip
+           "kept_calls_data", "kept_calls_from", "seen"]  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -63,20 +63,6 @@ class KeptCall:
                  results: list[Place]) -> None:  # fmt: skip
         self.inputs, self.sources, self.outputs, self.results = inputs, sources, outputs, results
 
-    @classmethod
-    def seen(cls, path: str, call: Any, output: Any, tracer: Any, state: Any) -> KeptCall:
-        """Of a call that is being traced."""
-        sides: list[Any] = []
-        for value, what in ((call, f"a call of '{path}'"), (output, f"the output of '{path}'")):
-            leaves, packing = tree_leaves(value), Packing(value, what)
-            packing.tensors = [
-                i for i, x in enumerate(leaves) if isinstance(x, Tensor) or hasattr(x, "expr")
-            ]
-            places = [_place(path, leaves[i], tracer, state) for i in packing.tensors]
-            packing.fixed = [None if i in packing.tensors else x for i, x in enumerate(leaves)]
-            sides += [packing, places]
-        return cls(*sides)
-
     def settled(self, values: list[int | None], number: Any) -> None:
         """The program is written: values are locals, and numbers are what number(expr) says, a
         local or None where the number stays."""
@@ -96,6 +82,17 @@ class KeptCall:
             places[:] = [Place("local", p.index) if p.kind == "value" else p for p in kept]
 
 
+def seen(path: str, what: str, value: Any, tracer: Any, state: Any) -> tuple[Packing, list[Place]]:
+    """One side of a call that is being traced, now: a module may change its arguments."""
+    leaves, packing = tree_leaves(value), Packing(value, f"{what} of '{path}'")
+    packing.tensors = [
+        i for i, x in enumerate(leaves) if isinstance(x, Tensor) or hasattr(x, "expr")
+    ]
+    places = [_place(path, leaves[i], tracer, state) for i in packing.tensors]
+    packing.fixed = [None if i in packing.tensors else x for i, x in enumerate(leaves)]
+    return packing, places
+
+
 def _place(path, leaf, tracer, state):
     if not isinstance(leaf, Tensor):
         plain = int(leaf) if isinstance(leaf, int) else float(leaf)
@@ -113,14 +110,16 @@ def _place(path, leaf, tracer, state):
 
 
 def checked_paths(module: Module, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths of preserve_module_call_signature; raises where one is no submodule."""
+    """The paths of preserve_module_call_signature; raises where one is no submodule. A module with
+    several paths is known by its first one."""
     if isinstance(paths, str):
         raise TypeError(
             f"export: preserve_module_call_signature must be a tuple of paths, got {paths!r}; "
             f"write ({paths!r},)"
         )
-    found = tuple(paths)
-    for path in found:
+    found = []
+    names = {part: path for path, part in module.named_modules()}
+    for path in paths:
         if not isinstance(path, str):
             raise TypeError(f"export: paths of modules are strings, got {type(path).__name__}")
         part = None
@@ -131,7 +130,8 @@ def checked_paths(module: Module, paths: Iterable[str]) -> tuple[str, ...]:
                 f"export: preserve_module_call_signature names '{path}', and "
                 f"{type(module).__name__} has no such submodule"
             )
-    return found
+        found.append(names[part])
+    return tuple(found)
 
 
 def kept_calls_data(calls: dict[int, KeptCall]) -> list[Any]:

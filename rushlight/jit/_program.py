@@ -82,10 +82,14 @@ class Code:
         """To a path, to an open file, or (f is None) to bytes."""
         import os
 
-        extra = {
-            name: content.encode() if isinstance(content, str) else bytes(content)
-            for name, content in (extra_files or {}).items()
-        }
+        extra = {}
+        for name, content in (extra_files or {}).items():
+            if not isinstance(content, str | bytes | bytearray | memoryview):
+                raise TypeError(
+                    f"save: extra files are texts or bytes, got {type(content).__name__} for "
+                    f"{name!r}"
+                )
+            extra[name] = content.encode() if isinstance(content, str) else bytes(content)
         if f is None or hasattr(f, "write"):
             data = _C._jit_save(self.capsule, state, attributes, None, extra)
             return data if f is None else f.write(data)

@@ -14,7 +14,7 @@ from rushlight.sparse._tensor import COO, SparseTensor, make, values_at, with_va
 def _of_rows(indices, rows, count, padding_idx):
     """The gradient of a table of `count` rows; the row padding_idx gets none."""
     indices = indices.reshape(-1).long()
-    rows = rows.reshape(indices.shape[0], -1)
+    rows = rows.reshape(indices.shape[0], rows.shape[-1])
     if padding_idx >= 0:
         kept = (indices != padding_idx).nonzero().squeeze(1)
         indices, rows = indices.index_select(0, kept), rows.index_select(0, kept)

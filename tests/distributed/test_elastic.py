@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -74,9 +75,23 @@ def test_rounds_follow_the_launchers():
     assert again.shares == {name: [1, 2, 3] for name in "123"} and not again.errors
     assert (three.place, three.attempt, one.attempt, three.restarts) == (2, 1, 1, 0)
 
-    # A rank fails: that counts, on all of them.
-    first = two.say_failed(1, Failure("here", 3, number=1))
-    assert three.failure(1) == first and not first.machines
+    # A rank fails, and all launchers give signs of life after that: it counts, on all of them.
+    def watch(machines):
+        while (found := machines.failure(1)) is None:
+            machines._beats._beaten = 0.0  # the next sign is due
+            time.sleep(0.01)
+        return found
+
+    def fail():
+        while not two._store.check(["suspected/1"]):  # rank 0 fails of that, after it
+            time.sleep(0.01)
+        return one.say_failed(1, Failure("there", 4, number=0))
+
+    both.do(("2", lambda: two.say_failed(1, Failure("here", 3, number=1))),
+            ("1", fail), ("3", lambda: watch(three)))  # fmt: skip
+    first = both.shares["2"]
+    assert first.number == 1
+    assert both.shares["1"] == both.shares["3"] == first and not first.machines
     calls = [(n, lambda m=m: m.regroup(1, never)) for n, m in zip("123", (one, two, three))]  # noqa: B905
     assert not both.do(*calls).errors and one.restarts == three.restarts == 1
 
@@ -103,6 +118,11 @@ def test_rounds_follow_the_launchers():
     assert one.regroup(4, never) == [1, 3]
     back.join()
     assert both.shares["3"] == [1, 3]
+    # It is gone with its ranks, which a rank here notices first and fails: that does not count.
+    one._beats._lost = 0.2
+    gone = one.say_failed(5, Failure("here", 1, number=0))
+    assert gone.machines and gone.words == "launcher 2 is gone"
+    assert one.regroup(5, never) == [1] and one.restarts == 1
     # The job ends: whoever waits is told so.
     waits = launcher(store, False)
     ends = Together()
@@ -212,6 +232,7 @@ TRAINING = """
         while (step, size) in [(5, 3), (10, 1)]:  # until machines go, or come
             if rank == 0:
                 open(f"at-{step}", "w").close()
+            dist.barrier()
             time.sleep(0.02)
         optimizer.zero_grad()
         ((model(inputs) - targets) ** 2).mean().backward()
@@ -364,6 +385,20 @@ def test_shrinking_by_nonsense(excluded, error, words):
     with pytest.raises(error, match=words):
         _shrink._kept(excluded, 3, 0)
     assert _shrink._kept([1], 3, 0) == [0, 2]
+
+
+def test_a_rank_that_is_lost_between_the_roll_call_and_the_new_group(monkeypatch):
+    """The others are told who is missing, keep the old group, and may ask again."""
+    group = SimpleNamespace(rank=lambda: 0, size=lambda: 4)
+    member = SimpleNamespace(group=group, ranks=[0, 1, 2, 3])
+    world = SimpleNamespace(member=lambda *_: member, store=dist.HashStore(), roll_calls={},
+                            hub=None, default=group)  # fmt: skip
+    monkeypatch.setattr(_shrink, "world", world)
+    monkeypatch.setattr(_shrink, "_MEETING", timedelta(0))
+    for _ in range(2):
+        with pytest.raises(dist.DistBackendError, match=r"ranks \[2, 3\] were to go on"):
+            dist.shrink_group([1])
+    assert world.default is group
 
 
 def test_the_survivors_agree():

@@ -8,7 +8,7 @@ import pytest
 import rushlight as rl
 from rushlight import distributed as dist
 from rushlight.distributed.elastic.multiprocessing.errors import ChildFailedError, record
-from rushlight.distributed.launcher.api import LaunchConfig, elastic_launch
+from rushlight.distributed.launcher.api import LaunchConfig, _job, elastic_launch
 
 
 def launch(function, *args, restarts=0):
@@ -32,6 +32,18 @@ def fail_on_1(folder):
     (folder / f"{os.environ['RANK']}-{attempt}").touch()
     if os.environ["RANK"] == "1":
         raise LookupError("rank 1 has lost its way")
+
+
+def test_what_a_configuration_says():
+    where = {"rdzv_endpoint": "here:1", "rdzv_backend": "c10d"}
+    said = {"last_call_timeout": 2, "keep_alive_interval": "0.5", "keep_alive_max_attempt": 4}
+    job = _job(LaunchConfig(1, 3, 2, rdzv_configs={**said, "timeout": 7}, **where), [])
+    assert (job.join_timeout, job.last_call, job.lost) == (7, 2, 2) and job.is_elastic
+    job = _job(LaunchConfig(2, 2, 2, rdzv_timeout=9, rdzv_configs={"timeout": 7}, **where), [])
+    assert (job.join_timeout, job.last_call, job.lost) == (9, 30, 15)
+    for counts in ((0, 1, 1), (3, 2, 1), (1, 1, 0)):
+        with pytest.raises(ValueError, match="numbers from 1"):
+            _job(LaunchConfig(*counts, **where), [])
 
 
 def test_functions_return_by_rank():

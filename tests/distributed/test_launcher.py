@@ -11,6 +11,7 @@ import time
 import pytest
 
 import rushlight.distributed as dist
+from rushlight.distributed import run
 
 pytestmark = pytest.mark.skipif(not dist.is_mpi_available(), reason="no MPI library is installed")
 
@@ -216,11 +217,28 @@ def test_two_launchers_are_one_job(tmp_path):
     assert [out for out, _, _ in results] == ["1 1 0 1 2\n", "1 0 0 0 2\n"]
 
 
-def test_bad_options(tmp_path):
-    _, err, code = Launched(tmp_path, "", "--nproc-per-node", "many").finish()
-    assert code == 2 and "--nproc-per-node" in err
-    _, err, code = Launched(tmp_path, "", "--no-python", module=True).finish()
-    assert code == 2 and "do not go together" in err
+@pytest.mark.parametrize(
+    "options, words",
+    [("--nproc-per-node many", "--nproc-per-node"), ("--nproc-per-node 0", "a number from 1"),
+     ("--no-python -m", "do not go together"), ("--rdzv-endpoint here:there", "HOST:PORT"),
+     ("--local-ranks-filter a", "--local-ranks-filter"), ("--monitor-interval 0", "seconds"),
+     ("--nnodes 2 --node-rank 2", "--node-rank: expected 0 to 1"),
+     ("--rdzv-conf join_timeout=inf", "join_timeout=SECONDS")],
+)  # fmt: skip
+def test_bad_options(capsys, options, words):
+    with pytest.raises(SystemExit) as end:
+        run.main([*options.split(), "program.py"])
+    assert end.value.code == 2 and words in capsys.readouterr().err
+
+
+def test_what_cannot_be_started_is_said_without_a_traceback():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(SystemExit, match="already in use; .* ports of their own"):
+            run.main(["--master-port", str(taken.getsockname()[1]), "program.py"])
+    with pytest.raises(SystemExit, match="cannot be started: .*no_such_program"):
+        run.main(["--standalone", "--no-python", "no_such_program"])
 
 
 def test_logs(tmp_path):
@@ -242,8 +260,6 @@ def test_logs(tmp_path):
 
 
 def test_options(monkeypatch):
-    from rushlight.distributed import run
-
     monkeypatch.setenv("PET_NPROC_PER_NODE", "3")
     monkeypatch.setenv("PET_MAX_RESTARTS", "2")
     args = run.parse_args(["--log_dir", "x", "-t", "3", "-r", "1", "program.py", "--tee", "no"])

@@ -58,6 +58,43 @@ def test_a_hundred_steps():
         assert parameters == one
 
 
+class Fails(rl.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, now):
+        ctx.now = now
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if ctx.now:
+            raise KeyError("on purpose")
+        return gradient, None
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_a_step_after_one_that_failed(failing):
+    """Nothing of a step whose backward pass raised is in the next one's gradients."""
+
+    def program():
+        model = Model(rl.float32)
+        model.forward = lambda x, now: model.second(Fails.apply(model.first(x), now))
+        ddp = DDP(model, deterministic_world=4)
+        batch = weights(0, 8, 5)
+
+        def gradients(fails=None):
+            for s in ddp.shards():
+                ddp(batch[s::4], s == fails).square().mean().backward()
+            return [p.grad.numpy().tobytes() for p in model.parameters()]
+
+        right = gradients()  # which stand when the next step fails
+        with pytest.raises(KeyError):
+            gradients(failing)
+        ddp.zero_grad()
+        return right == gradients()
+
+    assert dist.simulate(1, program) == [True]
+
+
 def test_the_mean_of_the_shards():
     def program():
         model = DDP(Model(rl.float32), deterministic_world=4)

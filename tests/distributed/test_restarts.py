@@ -16,7 +16,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.distributed as dist
-from rushlight.distributed import _machines
+from rushlight.distributed import _machines, run
 from rushlight.distributed._machines import Failure, Machines
 
 needs_mpi = pytest.mark.skipif(not dist.is_mpi_available(), reason="no MPI library is installed")
@@ -68,7 +68,41 @@ def test_launchers_that_do_not_belong_together():
     assert launcher(dist.HashStore(), 0).join(lambda: True) is None
     with pytest.raises(ValueError, match="join_timeout=SECONDS"):
         _machines.join_timeout("join_timeout=soon")
+    for value in ("inf", "-1", "nan", ""):
+        with pytest.raises(ValueError, match="last_call_timeout=SECONDS"):
+            _machines.seconds_in(f"last_call_timeout={value}", "last_call_timeout", 30.0)
     assert _machines.join_timeout("a=b,join_timeout=7") == 7
+
+
+def test_nobody_is_waited_for_who_never_came(monkeypatch):
+    """Machine 0, which is asked to end while it waits, keeps the store for nobody."""
+    alone = launcher(dist.HashStore(), 0)
+    assert alone.join(lambda: True) is None
+    refused = launcher(store := dist.HashStore(), 1)
+    first = launcher(store, 1)
+    assert first.join(lambda: True) is None
+    with pytest.raises(ValueError, match="is there already"):
+        refused.join(lambda: False)
+
+    def sleep(seconds):
+        raise AssertionError("it waits")
+
+    monkeypatch.setattr(_machines.time, "sleep", sleep)
+    alone.leave()
+    refused.leave()
+    assert store.num_keys() == 2  # who came, and the job's options: nobody has left
+
+
+def test_a_launcher_that_waits_for_the_first_one_can_be_asked_to_end():
+    with socket.socket() as taken:  # and nobody listens there
+        taken.bind(("127.0.0.1", 0))
+        job = run._agent(run.parse_args([
+            "--nnodes=2", "--node-rank=1", f"--master-port={taken.getsockname()[1]}",
+            "--rdzv-conf=join_timeout=30", "program.py"]))  # fmt: skip
+        ask = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        ask.start()
+        assert job.run() == 128 + signal.SIGINT
+        ask.join()
 
 
 def test_a_launcher_without_a_sign_of_life(monkeypatch):

@@ -282,6 +282,29 @@ def test_every_optimizer_is_looked_at(fault, finding):
     assert finding in str(seen)
 
 
+@pytest.mark.parametrize("kind", ["one layer", "head", "adapter"])
+def test_weights_that_begin_at_zero_on_purpose(kind):
+    rl.manual_seed(0)
+    x = rl.randn(64, 20)
+    y = (x @ rl.randn(20, 5)).argmax(1)
+    layers = [nn.Linear(20, 5)] if kind == "one layer" else [nn.Linear(20, 64), nn.Linear(64, 5)]
+    if kind == "adapter":
+        layers += [nn.Linear(5, 4, bias=False), nn.Linear(4, 5, bias=False)]
+        nn.init.zeros_(layers[1].weight)
+    nn.init.zeros_(layers[-1].weight)
+    net = nn.Sequential(*layers[:2])
+    optimizer = rl.optim.Adam([p for layer in layers for p in layer.parameters()], lr=1e-2)
+    with doctor.watch(steps=6, timed=1) as seen:
+        for _ in range(8):
+            optimizer.zero_grad()
+            out = net(x)
+            out = out + layers[3](layers[2](out)) if kind == "adapter" else out
+            nn.functional.cross_entropy(out, y).backward()
+            optimizer.step()
+    titles = " ".join(finding.title for finding in seen.findings)
+    assert "equal" not in titles and "learning rate" not in titles
+
+
 def test_an_error_leaves_the_watch():
     with pytest.raises(KeyError):
         with doctor.watch() as seen:

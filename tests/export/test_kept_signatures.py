@@ -111,6 +111,39 @@ def test_containers_that_graphs_do_not_know(tmp_path):
     assert rl.equal(tree(x), net(x))
 
 
+class Writes(nn.Module):
+    def forward(self, x):
+        return x.add_(1)
+
+
+class TwoNames(nn.Module):
+    """A part with two names, which is called with a value that is used again."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part = self.again = part
+
+    def forward(self, x):
+        y = x * 2
+        return self.again(y) * y
+
+
+@pytest.mark.parametrize("how", ["writes", "pre-hook", "hook"])
+def test_arguments_are_those_before_the_part_and_its_hooks_change_them(how):
+    net, x = TwoNames(Writes() if how == "writes" else nn.Tanh()), rl.randn(3)
+    if how == "pre-hook":
+        net.part.register_forward_pre_hook(lambda _, args: (args[0] * 3,))
+    elif how == "hook":
+        net.part.register_forward_hook(lambda _, args, output: output * 3)
+    ep = export(net, (x,), preserve_module_call_signature=("again",))
+    assert [e.fqn for e in ep.module_call_graph if e.signature] == ["", "part"]
+    tree = unflatten(ep)
+    assert rl.equal(tree(x), net(x)) and rl.equal(tree.part(x.clone()), net.part(x.clone()))
+    tree.part = nn.ReLU()
+    if how != "writes":  # else y is what the part gives
+        assert rl.equal(tree(x), (2 * x).relu() * (2 * x))
+
+
 class Hidden(nn.Module):
     """Parts that know more than their arguments."""
 

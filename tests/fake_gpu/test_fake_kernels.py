@@ -24,7 +24,7 @@ import numpy as np
 scale = cuda.compile_kernel(code, "scale")
 x = rl.zeros(8, device="cuda")
 open(os.environ["FAKE_CUDA_LAUNCHES"], "w").close()
-scale(grid=(2, 3), block=64, args=[x[2:], 1.5, -7], shared_mem=1024)
+scale(grid=(np.int64(2), 3), block=64, args=[x[2:], 1.5, -7], shared_mem=1024)
 scale((1, 1, 1), (32, 1, 1), [x, ctypes.c_float(2.0), np.int32(5)])
 print(hex(x.data_ptr())[2:], hex(x[2:].data_ptr())[2:])
 def refused(*args, **kwargs):
@@ -40,6 +40,10 @@ refused(args=[x, "1", 3])
 refused(grid=(0,), args=[x, 1.0, 3])
 refused(args=[x, 1.0, 3], shared_mem=-1)
 refused(args=[x, 1.0, 3], shared_mem=1 << 30)
+refused(args=[x, 1.0, 3], shared_mem=3_000_000_000)
+refused(args=x)
+refused(grid=None, args=[x, 1.0, 3])
+refused(args=[x, 1.0, 3], stream=7)
 ''', **told)  # fmt: skip
     whole, part = printed[0].split()
     assert log.read_text().splitlines() == [
@@ -50,7 +54,8 @@ refused(args=[x, 1.0, 3], shared_mem=1 << 30)
         "TypeError the kernel 'scale' has 3 parameters got 2", "OverflowError long long c_int64",
         "TypeError parameter 1 has 4 bytes has 8", "ValueError argument 0 is on cpu",
         "TypeError argument 1 is a str", "ValueError grid must be", "ValueError shared_mem",
-        "RuntimeError 1073741824 bytes of shared memory",
+        "RuntimeError 1073741824 bytes of shared memory", "ValueError shared_mem",
+        "TypeError args must be a list", "ValueError grid must be", "TypeError stream must be",
     ), strict=True):  # fmt: skip
         assert all(word in line for word in words.split(" ")), (line, words)
 
@@ -66,8 +71,15 @@ try:
     cuda.compile_kernel("__global__ void f(float* x) { x[0] = y; }", "f")
 except RuntimeError as error:
     print(error)
+for wrong in ({"nvcc_options": "-DX=1"}, {"cuda_include_dirs": "/usr"}, {"nvcc_options": [1]}):
+    try:
+        cuda.compile_kernel(code, "scale", **wrong)
+        print("taken")
+    except TypeError as error:
+        print(error)
 """
     )
+    assert all("must be a list of strings" in line for line in printed[-3:])
     assert printed[0] == "CompiledKernel('twice<double>')"
     assert printed[1].startswith("compile_kernel: nvrtcCompileProgram failed")
     assert any("f.cu(1): error" in line and '"y"' in line for line in printed)

@@ -50,6 +50,8 @@ def test_files_repeat_and_survive_a_second_save():
     data = hostile.valid()
     assert data == hostile.valid()
     assert loaded(data).save_to_buffer({"notes": "some text"}) == data
+    with pytest.raises(TypeError, match="texts or bytes, got int for 'count'"):
+        loaded(data).save_to_buffer({"count": 3})
 
 
 def test_paths_and_open_files(tmp_path):

@@ -76,6 +76,9 @@ def check_operators():
         a, b = rl.randn(3, 2000, dtype=dtype), rl.randn(3, 2000, dtype=dtype)
         expected = a.numpy() * b.numpy() + np.asarray(0.5, a.numpy().dtype)
         assert np.allclose(ops.mymuladd(a, b, 0.5).numpy(), expected, rtol=1e-6)
+    for dtype in (rl.float16, rl.bfloat16):
+        c, d = a.to(dtype), b.to(dtype)
+        assert rl.equal(ops.mymuladd(c, d, 0.5), c * d + 0.5)
     assert rl.equal(ops.mymuladd(a.T, b.T), a.T * b.T + 1)
     for args, text in [
         ((a, b[0]), r"sizes differ: \[3, 2000\] and \[2000\]"),

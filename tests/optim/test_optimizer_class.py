@@ -222,6 +222,19 @@ def test_what_is_not_supported_says_so():
         optim.Adam([parameter(2)], fused=True, foreach=True)
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adagrad", "SparseAdam"])
+@pytest.mark.parametrize("bags", [False, True])
+def test_a_step_of_a_table_that_no_index_named(name, bags):
+    table = (rl.nn.EmbeddingBag if bags else rl.nn.Embedding)(4, 3, sparse=True)
+    before = table.weight.detach().clone()
+    optimizer = getattr(optim, name)(table.parameters(), lr=0.1)
+    empty = rl.zeros(0, dtype=rl.int64)
+    out = table(empty, rl.tensor([0, 0])) if bags else table(empty)
+    out.sum().backward()
+    optimizer.step()
+    assert table.weight.grad._nnz() == 0 and rl.equal(table.weight, before)
+
+
 def test_groups():
     a, b, c = parameter(2), parameter(3), parameter(4)
     optimizer = optim.SGD([{"params": a}, {"params": [b], "lr": 1.0}], lr=0.5)

@@ -2,6 +2,7 @@
 // rush::torch_api, which torch/extension.h calls torch, at and c10; see docs/custom_ops.md.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -116,6 +117,25 @@ struct BFloat16 {
 #endif
   }
 };
+// Sums and products are floats; these round them again, as `sum += x[i]` over scalar_t wants.
+template <class T>
+concept NarrowFloat = std::same_as<T, Half> || std::same_as<T, BFloat16>;
+template <NarrowFloat T>
+RUSH_HOST_DEVICE T& operator+=(T& a, float b) {
+  return a = T(float(a) + b);
+}
+template <NarrowFloat T>
+RUSH_HOST_DEVICE T& operator-=(T& a, float b) {
+  return a = T(float(a) - b);
+}
+template <NarrowFloat T>
+RUSH_HOST_DEVICE T& operator*=(T& a, float b) {
+  return a = T(float(a) * b);
+}
+template <NarrowFloat T>
+RUSH_HOST_DEVICE T& operator/=(T& a, float b) {
+  return a = T(float(a) / b);
+}
 
 using DeviceType = rush::DeviceType;
 inline constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA,

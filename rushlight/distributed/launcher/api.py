@@ -15,6 +15,9 @@ from rushlight.distributed.elastic.multiprocessing.errors import ChildFailedErro
 __all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
 
 _PORT = 29500  # where machines meet, if nobody says
+# What rdzv_configs may say of times, in seconds, and of how many signs of life may be missed.
+_TIMES = {"timeout": 600.0, "join_timeout": 600.0, "last_call_timeout": 30.0,
+          "keep_alive_interval": 5.0, "keep_alive_max_attempt": 3.0}  # fmt: skip
 
 
 @dataclass
@@ -59,7 +62,17 @@ def _job(config: LaunchConfig, command: list[str]) -> Job:
         host, port = port, ""
     if config.max_nodes > 1 and not host:
         raise ValueError("elastic_launch: several machines need rdzv_endpoint, HOST:PORT")
+    if not 1 <= config.min_nodes <= config.max_nodes or config.nproc_per_node < 1:
+        raise ValueError(
+            f"elastic_launch: min_nodes ({config.min_nodes}), max_nodes ({config.max_nodes}) and "
+            f"nproc_per_node ({config.nproc_per_node}) are numbers from 1, the largest number of "
+            "machines not below the least one"
+        )
     alone = config.max_nodes == 1
+    given = {name: float(value) for name, value in config.rdzv_configs.items() if name in _TIMES}
+    if config.rdzv_timeout > 0:
+        given["timeout"] = float(config.rdzv_timeout)
+    times = {**_TIMES, **given}
     return Job(
         command=command,
         nodes=config.max_nodes,
@@ -72,9 +85,10 @@ def _job(config: LaunchConfig, command: list[str]) -> Job:
         role=config.role,
         logs=Logs(),
         monitor_interval=config.monitor_interval,
-        join_timeout=float(config.rdzv_timeout) if config.rdzv_timeout > 0 else 600.0,
+        join_timeout=given.get("join_timeout", times["timeout"]),
         least_nodes=config.min_nodes,
-        last_call=float(config.rdzv_configs.get("last_call_timeout", 30.0)),
+        last_call=times["last_call_timeout"],
+        lost=times["keep_alive_interval"] * times["keep_alive_max_attempt"],
     )
 
 

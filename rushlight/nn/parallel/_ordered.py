@@ -89,8 +89,15 @@ class OrderedReducer:
 
     def prepare(self) -> None:
         """A forward pass of a shard was made."""
+        if self.expects and self.gradients:  # the backward pass before did not come to its end
+            self._abandon()
         self.expects = True
         self.gradients = {}
+
+    def _abandon(self):
+        """A step that failed is over: the next pass is the first shard of another one."""
+        self.taken = 0
+        self.before, self.trees, self.gradients = {}, {}, {}
 
     def _set_aside(self, i):
         """What stands in .grad before a step is added at its end."""
@@ -120,6 +127,7 @@ class OrderedReducer:
         self.expects = False
         unused = [n for i, n in enumerate(self.names) if i not in self.gradients]
         if unused and not self.find_unused:
+            self._abandon()
             raise RuntimeError(
                 f"DistributedDataParallel: parameters got no gradient in this step: {unused[:10]}. "
                 "Pass find_unused_parameters=True if that is meant"

@@ -58,12 +58,15 @@ at::Tensor mymuladd_cpu(const at::Tensor& a, const at::Tensor& b, double c) {
   TORCH_INTERNAL_ASSERT(a.device().type() == at::DeviceType::CPU);
   at::Tensor x = a.contiguous(), y = b.contiguous();
   at::Tensor result = torch::empty(x.sizes(), x.options());
-  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "mymuladd", [&] {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "mymuladd", [&] {
     const scalar_t* p = x.data_ptr<scalar_t>();
     const scalar_t* q = y.data_ptr<scalar_t>();
     scalar_t* r = result.data_ptr<scalar_t>();
     at::parallel_for(0, result.numel(), 1000, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i++) r[i] = p[i] * q[i] + scalar_t(c);
+      for (int64_t i = begin; i < end; i++) {
+        r[i] = p[i] * q[i];
+        r[i] += scalar_t(c);
+      }
     });
   });
   return result;

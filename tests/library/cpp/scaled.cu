@@ -41,7 +41,7 @@ __global__ void add_rows(torch::PackedTensorAccessor32<scalar_t, 2, torch::Restr
 torch::Tensor row_sums(const torch::Tensor& x) {
   const c10::cuda::CUDAGuard guard(x.device());
   torch::Tensor sums = torch::zeros({x.size(0)}, x.options());
-  AT_DISPATCH_FLOATING_TYPES(
+  AT_DISPATCH_FLOATING_TYPES_AND_HALF(
       x.scalar_type(), "row_sums", ([&] {
         add_rows<scalar_t><<<(x.size(0) + 63) / 64, 64, 0, at::cuda::getCurrentCUDAStream()>>>(
             x.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>(),

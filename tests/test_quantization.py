@@ -96,6 +96,7 @@ def test_what_quantized_tensors_do():
     (lambda: rl.fake_quantize_per_tensor_affine(X, 0.1, 300, 0, 255), "zero_point"),
     (lambda: rl.fake_quantize_per_tensor_affine(X, 0.1, 3, 255, 0), "quant_min"),
     (lambda: X.q_scale(), "not quantized"),
+    (lambda: X.qscheme(), "not quantized"),
 ])  # fmt: skip
 def test_bad_arguments(call, text):
     with pytest.raises((RuntimeError, NotImplementedError), match=text):

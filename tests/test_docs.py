@@ -77,6 +77,16 @@ def test_the_index_lists_every_page(folder):
     assert not {p.name for p in index.parent.glob("*.md")} - listed - {"README.md"}
 
 
+def test_the_site_lists_every_page():
+    """Sphinx would only say so in `make docs`, which needs a network."""
+    site = ROOT / "docs" / "site"
+    text = "".join(path.read_text() for path in site.rglob("*.md"))
+    blocks = re.findall(r"(?ms)^```\{toctree\}$(.*?)^```$", text)
+    listed = {line.split("/")[-1] for line in " ".join(blocks).split()}
+    pages = [*(ROOT / "docs").glob("*.md"), *site.rglob("*.md")]
+    assert {path.stem for path in pages} - listed <= {"README", "index"}
+
+
 def test_every_benchmark_is_listed():
     page = (ROOT / "benchmarks" / "README.md").read_text()
     listed = set(re.findall(r"^\| `(\w+\.py)`", page, re.MULTILINE))

@@ -97,7 +97,8 @@ def test_every_benchmark_is_listed():
 
 # ---- snippets; other tests run those of the pages that need more than the package ----
 
-GUIDES = "autograd data distributions doctor func multiprocessing nn optim porting quantization saving"
+GUIDES = """autograd data distributions doctor func multiprocessing nn optim porting quantization
+saving"""
 
 
 @pytest.mark.parametrize("guide", GUIDES.split())

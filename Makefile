@@ -29,7 +29,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build build-tests demo smoke test test-slow test-all test-cpp test-python test-clients sanitize sanitize-threads bench docs test-site wheel try-wheel lint format clean help
+.PHONY: build build-tests build-stubs demo smoke test test-slow test-all test-cpp test-python test-clients sanitize sanitize-threads bench docs test-site wheel try-wheel lint format clean help
 
 # Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
 # names, which take a space for the end of a name, are not used on them.
@@ -72,6 +72,10 @@ build: $(DEPS)
 build-tests: $(DEPS)
 	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON,all)
 
+# What the Python tests need: some read the stubs that are written by asking the package.
+build-stubs: $(DEPS)
+	$(call configure,$(BUILD),-DRUSHLIGHT_INPLACE=ON,package rush_stubs)
+
 demo: build
 	@"$(BIN)/python" examples/digits.py
 
@@ -98,13 +102,13 @@ test: build-tests
 test-all: build-tests
 	$(call both,)
 
-test-slow: build
+test-slow: build-stubs
 	@$(call python_tests,slow)
 
 test-cpp: build-tests
 	@$(CPP_TESTS) $(BUILD)
 
-test-python: build
+test-python: build-stubs
 	@$(call python_tests,not slow)
 
 # Packages written for PyTorch, where PyTorch is not installed: a torch of metadata alone satisfies

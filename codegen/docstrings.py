@@ -56,11 +56,8 @@ def type_of(arg) -> str:
     return text
 
 
-def meaning(arg, row) -> str:
-    """What the row says of an argument, or what is said of all of its name."""
-    own = dict(row.told.args).get(arg.name)
-    if own:
-        return own
+def shared_meaning(arg) -> str:
+    """What is said of all arguments of the name."""
     return TEXTS.get((arg.name, arg.kind)) or TEXTS.get((arg.name, ""), "")
 
 
@@ -89,6 +86,14 @@ def returned(row) -> str:
     return "Tensor."
 
 
+def all_returned(rows) -> list[str]:
+    """Of overloads; one that says nothing itself has the text of another with the same results."""
+    told = {row.results for row in rows if row.told.returns}
+    texts = unique(returned(row) for row in rows if row.told.returns or row.results not in told)
+    says_more = any(text.startswith("Tensor: ") for text in texts)
+    return [text for text in texts if text != "Tensor." or not says_more]
+
+
 def pointwise_result(row) -> str:
     several = sum(arg.kind in ("Tensor", "Operand") for arg in row.args) > 1
     shape = "of the broadcast shape" if several else "of the same shape"
@@ -107,21 +112,22 @@ def wrapped(text, first="", then="") -> str:
 
 def argument_lines(calls, shown_name) -> list[str]:
     """`calls`: (row, arguments) pairs of the overloads; one line for each name among them."""
-    types, optional, texts = {}, {}, {}
+    found = {}
     for row, args in calls:
         for arg in args:
-            name = shown_name(arg)
-            types.setdefault(name, {})[type_of(arg)] = True
-            optional[name] = optional.get(name, False) or arg.default is not None or arg.optional
-            text = meaning(arg, row)
-            if text:
-                texts.setdefault(name, {})[text] = True
+            own = dict(row.told.args).get(arg.name, "")
+            found.setdefault(shown_name(arg), []).append((arg, own))
     lines = []
-    for name, kinds in sorted(types.items(), key=lambda item: item[0] == "out"):
+    for name, uses in sorted(found.items(), key=lambda item: item[0] == "out"):
+        kinds = unique(type_of(arg) for arg, _ in uses)
         kinds = [k for k in kinds if not any(k != o and k in o.split(" or ") for o in kinds)]
-        shown = " or ".join(kinds) + (", optional" if optional[name] else "")
-        said = either(list(texts.get(name, {})))
-        lines.append(wrapped(f"{name} ({shown}): {said}".rstrip(": "), "    ", "        "))
+        optional = any(arg.default is not None or arg.optional for arg, _ in uses)
+        # What rows say beats what is said of all arguments of the name, of other overloads too.
+        texts = unique(own for _, own in uses) or unique(
+            shared_meaning(arg) for arg, _ in uses if type_of(arg) in kinds
+        )
+        shown = " or ".join(kinds) + (", optional" if optional else "")
+        lines.append(wrapped(f"{name} ({shown}): {either(texts)}".rstrip(": "), "    ", "        "))
     return lines
 
 
@@ -143,7 +149,7 @@ def body(rows, calls, shown_name, of="") -> str:
     lines = argument_lines(calls, shown_name)
     if lines:
         parts.append("Arguments:\n" + "\n".join(lines))
-    parts.append("Returns:\n" + wrapped(either(unique(map(returned, rows))), "    "))
+    parts.append("Returns:\n" + wrapped(either(all_returned(rows)), "    "))
     for title, key in (("Raises", "raises"), ("Differs from PyTorch", "differs")):
         found = unique(getattr(row.told, key) for row in rows)
         if found:

@@ -190,7 +190,7 @@ class Tensor:
     def storage_offset(self) -> _int:
         """Where in the storage the first element lies, in elements."""
     def untyped_storage(self) -> UntypedStorage:
-        """The bytes under the tensor."""
+        """The bytes under the tensor; its views share them."""
     def storage(self) -> TypedStorage:
         """The storage, as a list of elements."""
     def storage_type(self) -> builtins.type[TypedStorage]:

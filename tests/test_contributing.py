@@ -44,7 +44,7 @@ def test_named_targets_exist(page):
 @needs_make
 def test_every_target_is_in_the_help():
     text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True).stdout
-    inner = {"build-tests"}  # a step of others
+    inner = {"build-tests", "build-stubs"}  # steps of others
     missing = {t for t in TARGETS - inner if not re.search(rf"\b{t}\b(?!-)", text)}
     assert not missing and "TESTS=" in text
 
@@ -74,7 +74,14 @@ def test_fast_and_slow_are_everything():
 @pytest.mark.parametrize("target", ["build", "demo", "smoke", "test-python"])
 def test_no_test_is_compiled_for(target):
     built = [line for line in make(target).splitlines() if '/ninja" -C' in line]
-    assert built and all(line.endswith(" package") for line in built), built
+    assert built and all(re.search(r" package( rush_stubs)?$", line) for line in built), built
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["test", "test-all", "test-python", "test-slow"])
+def test_the_stubs_are_written_for(target):
+    """Some tests read those that are written by asking the package."""
+    assert re.search(r'/ninja" -C .* (all|package rush_stubs)$', make(target), re.MULTILINE)
 
 
 def test_the_package_is_no_test():

@@ -6,6 +6,9 @@ counts what is documented; here the count may not fall.
 
 import doctest
 import importlib.util
+import inspect
+import pydoc
+import re
 import warnings
 from pathlib import Path
 
@@ -58,6 +61,54 @@ def test_documentation_does_not_shrink(names):
     for area, share in coverage.AT_LEAST.items():
         good, total = counted[area]
         assert good >= share * total, f"{area}: {good} of {total} are documented"
+
+
+def of_integers(function, doc):
+    """The dtype that a function of the table gives for integers, or RuntimeError."""
+    args = []
+    for p in coverage.parameters(function):
+        kind = re.search(rf"(?m)^    {p.name} \((.*?)\)", doc)[1]
+        if p.default is p.empty and p.kind is not p.KEYWORD_ONLY:
+            args.append(rl.ones(2, 2, dtype=rl.int64) if kind.startswith("Tensor") else 1)
+    try:
+        return function(*args).dtype
+    except RuntimeError:
+        return RuntimeError
+
+
+def test_returns_says_what_integers_become(names):
+    """Most of these sentences follow from kernels (docstrings.pointwise_result)."""
+    checked, wrong = 0, {}
+    for name, function in names:
+        doc = inspect.getdoc(function) or ""
+        said = re.search(r"Returns:\n +Tensor: of the \w+ shape(.*dtype|, float64)", doc)
+        if not (said and inspect.isbuiltin(function)) or "if neither bound is given" in doc:
+            continue
+        found = of_integers(function, doc)
+        expected = rl.float32 if "the default dtype" in said[1] else rl.int64
+        if "float64" in said[1]:
+            expected = rl.float64
+        elif re.search(r"for integers( and bools)?\.|for integer tensors\.", doc):
+            expected = RuntimeError
+        checked += 1
+        if found is not expected:
+            wrong[name] = f"{found}, it should be {expected}"
+    assert checked > 80 and not wrong
+
+
+def test_out_is_told_as_several_tensors_where_it_is(names):
+    for name, function in names:
+        out = {p.name: p for p in coverage.parameters(function)}.get("out")
+        said = out and re.search(r"(?m)^    out: (.*)", inspect.getdoc(function) or "")
+        if said:
+            assert ("Sequence" in str(out.annotation)) == said[1].startswith("tensors"), name
+
+
+def test_methods_that_are_loaded_later_name_where_they_are_told():
+    methods = (inspect.getattr_static(rl.Tensor, name) for name in dir(rl.Tensor))
+    said = (getattr(method, "__doc__", None) or "" for method in methods)
+    places = [found[1] for text in said if (found := re.fullmatch(r"See ([\w.]+)\.", text))]
+    assert len(places) > 50 and all(pydoc.locate(place).__doc__ for place in places)
 
 
 CASES = {

@@ -3,6 +3,8 @@ that were measured, and the language is plain. The templates of issues are what 
 
 import importlib.util
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -77,10 +79,35 @@ def test_the_index_lists_every_page(folder):
     assert not {p.name for p in index.parent.glob("*.md")} - listed - {"README.md"}
 
 
+def test_the_site_lists_every_page():
+    """Sphinx would only say so in `make docs`, which needs a network."""
+    site = ROOT / "docs" / "site"
+    text = "".join(path.read_text() for path in site.rglob("*.md"))
+    blocks = re.findall(r"(?ms)^```\{toctree\}$(.*?)^```$", text)
+    listed = {line.split("/")[-1] for line in " ".join(blocks).split()}
+    pages = [*(ROOT / "docs").glob("*.md"), *site.rglob("*.md")]
+    assert {path.stem for path in pages} - listed <= {"README", "index"}
+
+
 def test_every_benchmark_is_listed():
     page = (ROOT / "benchmarks" / "README.md").read_text()
     listed = set(re.findall(r"^\| `(\w+\.py)`", page, re.MULTILINE))
     assert not {p.name for p in (ROOT / "benchmarks").glob("bench_*.py")} - listed
+
+
+# ---- snippets; other tests run those of the pages that need more than the package ----
+
+GUIDES = """autograd data distributions doctor func multiprocessing nn optim porting quantization
+saving"""
+
+
+@pytest.mark.parametrize("guide", GUIDES.split())
+def test_snippets_of_guides_run(guide, tmp_path):
+    page = (ROOT / "docs" / f"{guide}.md").read_text()
+    program = tmp_path / "program.py"
+    program.write_text("".join(re.findall(r"(?ms)^```python$\n(.*?)^```$", page)))
+    done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True)
+    assert program.stat().st_size and done.returncode == 0, done.stderr
 
 
 # ---- files ----

@@ -192,6 +192,7 @@ def test_files_that_do_harm_are_refused(quantizer):
                                                  255), "zero points"),
     (lambda: rl.fake_quantize_per_channel_affine(X, rl.ones(2).double(), rl.zeros(2).int(), 0, 0,
                                                  255), "float32 or bfloat16"),
+    (lambda: X.qscheme(), "not quantized"),
 ])  # fmt: skip
 def test_bad_arguments(call, text):
     with pytest.raises((RuntimeError, TypeError), match=text):

@@ -65,7 +65,8 @@ def modules() -> Iterator[types.ModuleType]:
 
 def is_ours(value: Any, module: str) -> bool:
     """Not what a module imports for its own use."""
-    if isinstance(value, types.ModuleType) or getattr(value, "__module__", "") == "typing":
+    home = getattr(value, "__module__", "")
+    if isinstance(value, types.ModuleType) or home in ("typing", "rushlight._names.missing"):
         return False
     if isinstance(value, type) or callable(value):
         return str(getattr(value, "__module__", None) or "rushlight").startswith("rushlight")

@@ -98,7 +98,7 @@ def gradient(input: Tensor, *,
         dim: the dim or dims; None is all.
         edge_order: 1 or 2, the order at the two ends.
 
-    Returns: a list, one tensor per dim.
+    Returns: a tuple, one tensor per dim.
 
     Example:
         >>> rl.gradient(rl.tensor([1.0, 4.0, 9.0, 16.0]), spacing=1.0, edge_order=2)

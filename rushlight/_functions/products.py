@@ -18,17 +18,17 @@ __all__ = [
 
 
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """mm; the first may be sparse in PyTorch."""
+    """Another name of `mm`; the first may be sparse."""
     return _C.mm(input, mat2)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """mm; the first may be sparse in PyTorch."""
+    """Another name of `mm`; the first may be sparse."""
     return _C.mm(input, mat2)
 
 
 def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """mm; the first may be sparse in PyTorch."""
+    """Another name of `mm`; the first may be sparse."""
     return _C.mm(input, mat2)
 
 

@@ -7,11 +7,7 @@ from typing import Any
 
 from rushlight import _C, Tensor
 from rushlight._autocast import autocast_policy
-from rushlight._quantized.schemes import (
-    SCHEMES,
-    bounds,
-    storage_dtype,
-)
+from rushlight._quantized.schemes import SCHEMES, QuantizationScheme, bounds, storage_dtype
 
 __all__ = [
     "_choose_qparams_per_tensor",
@@ -189,7 +185,7 @@ def _asked(name: str, input: Tensor) -> Any:
     return getattr(input, name)()
 
 
-def qscheme(input: Tensor) -> Any:
+def qscheme(input: Tensor) -> QuantizationScheme:
     """How the tensor is quantized, such as per_tensor_affine."""
     return _asked("qscheme", input)
 
@@ -205,7 +201,7 @@ def q_scale(input: Tensor) -> float:
 
 
 def q_zero_point(input: Tensor) -> int:
-    """Its zero point."""
+    """The zero point of a tensor that was quantized as a whole."""
     return _asked("q_zero_point", input)
 
 
@@ -215,12 +211,12 @@ def q_per_channel_scales(input: Tensor) -> Tensor:
 
 
 def q_per_channel_zero_points(input: Tensor) -> Tensor:
-    """Its zero points."""
+    """The zero points of a tensor that was quantized by channels."""
     return _asked("q_per_channel_zero_points", input)
 
 
 def q_per_channel_axis(input: Tensor) -> int:
-    """The dim of its channels."""
+    """The dim of the channels of a tensor that was quantized by them."""
     return _asked("q_per_channel_axis", input)
 
 

@@ -47,7 +47,7 @@ class MissingNameError(AttributeError):
         import difflib
 
         names = [n for n in dir(sys.modules.get(self._module)) if n[0] != "_" and n != self.name]
-        same_case = self.name[0].isupper()
+        same_case = self.name[:1].isupper()
         lower = {}
         for name in sorted(names, key=lambda n: n[0].isupper() == same_case):
             lower[name.lower()] = name  # of Normal and normal, the one written alike

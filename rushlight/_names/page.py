@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -18,12 +19,26 @@ def read_page() -> str | None:
 
 
 def entries(page: str, name: str) -> str:
-    """What the page says of a name, which may begin with torch. or rushlight."""
+    """What the page says of a name, which may begin with torch. or rushlight.; whether it is there,
+    if it says nothing."""
     name = re.sub(r"^(torch|rushlight)\.", "", name)
     wanted = {name, "." + name.removeprefix("Tensor.").lstrip(".")}
     said = []
     for item in re.split(r"\n(?=- |#|\n)", page):
         if item.startswith("- **") and wanted & set(re.findall(r"`([^`]+)`", item)):
             said.append(" ".join(item.split("**")[1].split()))
-    absent = f"{name}: not there. " + "; ".join(said)
-    return absent if said else f"{name}: not among the names that are missing"
+    return f"{name}: not there. " + "; ".join(said) if said else f"{name}: {looked_up(name)}"
+
+
+def looked_up(name: str) -> str:
+    """The same of a name that the page does not have, as most."""
+    import rushlight
+
+    if name.startswith("."):
+        name = f"Tensor{name}"
+    try:
+        found = functools.reduce(getattr, name.split("."), rushlight)
+    except AttributeError as error:
+        return f"not there. {error}"
+    absent = getattr(getattr(found, "__spec__", None), "origin", "") == "absent"
+    return f"not there. {found.__doc__}" if absent else "there"

@@ -13,13 +13,14 @@ def method(function):
     return function
 
 
-def methods_of(module, names):
-    """Makes functions of a module, which is imported when one of them is called, methods."""
+def methods_of(module, names, told_by="rushlight"):
+    """Makes functions of a module, which is imported when one of them is called, methods; their
+    docstrings are those of another module's functions."""
     for name in names.split():
-        setattr(Tensor, name, _calling(module, name))
+        setattr(Tensor, name, _calling(module, name, told_by))
 
 
-def _calling(module, name):
+def _calling(module, name, told_by):
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         import importlib
 
@@ -27,7 +28,7 @@ def _calling(module, name):
 
     run.__name__ = name
     run.__qualname__ = f"Tensor.{name}"
-    run.__doc__ = f"See rushlight.{name}."
+    run.__doc__ = f"See {told_by}.{name}."
     return run
 
 

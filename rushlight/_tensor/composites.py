@@ -25,11 +25,13 @@ methods_of("rushlight._functions.hashing", "hash_tensor")
 methods_of("rushlight._functions.shapes", "nonzero_static")
 methods_of("rushlight._functions.elements", "_is_all_true _is_any_true _is_zerotensor")
 methods_of("rushlight._functions.products", "_addmm_activation")
+_QUANTIZATION = "rushlight._functions.quantization"
 methods_of(
-    "rushlight._functions.quantization",
+    _QUANTIZATION,
     """dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
-    q_zero_point qscheme""",
+    q_zero_point""",
 )
+methods_of(_QUANTIZATION, "qscheme", told_by=_QUANTIZATION)
 
 for _name in REMOVED:
     if _name != "matrix_rank":

@@ -8,4 +8,5 @@ methods_of(
     resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_
     sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
     to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
+    told_by="rushlight.sparse._methods",
 )

@@ -34,7 +34,7 @@ KERNELS = Path(__file__).with_name("warmup_kernels.txt")
 
 
 def read_list(path: FileLike) -> list[tuple[str, ...]]:
-    """(file, expression) pairs from a list: one a line, with a tab between."""
+    """(file, expression) pairs from a list: one per line, with a tab between."""
     lines = Path(path).read_text().splitlines()
     pairs = [tuple(line.split("\t")) for line in lines if line and not line.startswith("#")]
     for pair in pairs:

@@ -363,7 +363,7 @@ def plan(
     """Predicted time, memory and traffic of a training step on a cluster, for data, sharded, tensor
     and pipeline parallelism and their mixtures.
 
-    Args:
+    Arguments:
         model: a module; a copy of it takes a few steps here, unless ``cluster.flops`` is given.
         batch: the inputs of one copy of the model, a tensor or a tuple: twice the copies train on
             twice the samples per step.

@@ -146,8 +146,7 @@ def fft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = -
         input: any tensor.
         n: length before the transform: cut or filled up with zeros.
         dim: the dim to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
@@ -166,8 +165,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = 
         input: any tensor.
         n: length before the transform.
         dim: the dim to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
@@ -186,8 +184,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = 
         input: a real tensor.
         n: length before the transform.
         dim: the dim to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
@@ -206,8 +203,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None =
         input: the half that rfft gives.
         n: length of the result; None is 2 (m - 1), which is even: say it for an odd one.
         dim: the dim to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
@@ -226,8 +222,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None = 
         input: the first half of a Hermitian sequence.
         n: length of the result; None is 2 (m - 1).
         dim: the dim to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
@@ -246,8 +241,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int | Sequence[int] | None =
         input: a real tensor.
         n: length before the transform.
         dim: the dim to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
@@ -266,14 +260,13 @@ def fft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int]
         input: any tensor.
         s: length of each dim before the transform; -1 keeps one.
         dim: the two dims to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.fft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.fft2(rl.ones(2, 4), dim=(0,
-        ...     1))[0, 0]
-        (rushlight.Size([2, 4]), tensor(8.+0.j))
+        >>> rl.fft.fft2(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), norm="forward")
+        tensor([[ 2.5000+0.j, -0.5000+0.j],
+                [-1.0000+0.j,  0.0000+0.j]])
     """
     return _c2c("fft.fft2", input, s, dim, norm, True, out)
 
@@ -287,14 +280,13 @@ def ifft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         input: any tensor.
         s: length of each dim before the transform; -1 keeps one.
         dim: the two dims to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.ifft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.ifft2(rl.ones(2, 4), dim=(0,
-        ...     1))[0, 0]
-        (rushlight.Size([2, 4]), tensor(1.+0.j))
+        >>> rl.fft.ifft2(rl.tensor([[10.0, -2.0], [-4.0, 0.0]]), dim=(0, 1))
+        tensor([[1.+0.j, 2.+0.j],
+                [3.+0.j, 4.+0.j]])
     """
     return _c2c("fft.ifft2", input, s, dim, norm, False, out)
 
@@ -308,14 +300,13 @@ def rfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         input: a real tensor.
         s: length of each dim before the transform; -1 keeps one.
         dim: the two dims to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.rfft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.rfft2(rl.ones(2, 4), dim=(0,
-        ...     1))[0, 0]
-        (rushlight.Size([2, 3]), tensor(8.+0.j))
+        >>> rl.fft.rfft2(rl.eye(2, 3), norm="ortho")
+        tensor([[0.8165+0.0000j, 0.2041-0.3536j],
+                [0.0000+0.0000j, 0.6124+0.3536j]])
     """
     return _r2c("fft.rfft2", input, s, dim, norm, True, out)
 
@@ -330,14 +321,13 @@ def irfft2(input: Tensor, s: Sequence[int] | None = None,
         input: any tensor.
         s: length of each dim before the transform (of the result for the last); -1 keeps one.
         dim: the two dims to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.irfft2(rl.ones(2, 3, dtype=rl.complex64), s=(2,
-        ...     4)).shape, rl.fft.irfft2(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
-        (rushlight.Size([2, 4]), tensor(1.))
+        >>> rl.fft.irfft2(rl.tensor([[6.0, 0.0], [0.0, 3.0]]), s=(2, 3))
+        tensor([[2.0000, 0.5000, 0.5000],
+                [0.0000, 1.5000, 1.5000]])
     """
     return _c2r("fft.irfft2", input, s, dim, norm, False, out)
 
@@ -350,14 +340,13 @@ def hfft2(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         input: any tensor.
         s: length of each dim before the transform (of the result for the last); -1 keeps one.
         dim: the two dims to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.hfft2(rl.ones(2, 3, dtype=rl.complex64), s=(2,
-        ...     4)).shape, rl.fft.hfft2(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
-        (rushlight.Size([2, 4]), tensor(8.))
+        >>> rl.fft.hfft2(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), s=(2, 3))
+        tensor([[16., -2., -2.],
+                [-6.,  0.,  0.]])
     """
     return _c2r("fft.hfft2", input, s, dim, norm, True, out)
 
@@ -371,14 +360,13 @@ def ihfft2(input: Tensor, s: Sequence[int] | None = None,
         input: a real tensor.
         s: length of each dim before the transform; -1 keeps one.
         dim: the two dims to transform.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.ihfft2(rl.ones(2, 4), norm="ortho").shape, rl.fft.ihfft2(rl.ones(2, 4),
-        ...     dim=(0, 1))[0, 0]
-        (rushlight.Size([2, 3]), tensor(1.-0.j))
+        >>> rl.fft.ihfft2(rl.tensor([[1.0, 2.0, 3.0]]), s=(2, -1))
+        tensor([[ 1.0000-0.0000j, -0.2500-0.1443j],
+                [ 1.0000-0.0000j, -0.2500-0.1443j]])
     """
     return _r2c("fft.ihfft2", input, s, dim, norm, False, out)
 
@@ -392,14 +380,13 @@ def fftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int]
         input: any tensor.
         s: length of each dim before the transform; -1 keeps one.
         dim: the dims to transform; None is all, or the last ones where s is given.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.fftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.fftn(rl.ones(2, 4), dim=(0,
-        ...     1))[0, 0]
-        (rushlight.Size([2, 4]), tensor(8.+0.j))
+        >>> rl.fft.fftn(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+        tensor([[ 4.+0.j,  6.+0.j],
+                [-2.+0.j, -2.+0.j]])
     """
     return _c2c("fft.fftn", input, s, dim, norm, True, out)
 
@@ -413,14 +400,13 @@ def ifftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         input: any tensor.
         s: length of each dim before the transform; -1 keeps one.
         dim: the dims to transform; None is all, or the last ones where s is given.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.ifftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.ifftn(rl.ones(2, 4), dim=(0,
-        ...     1))[0, 0]
-        (rushlight.Size([2, 4]), tensor(1.+0.j))
+        >>> rl.fft.ifftn(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), norm="ortho")
+        tensor([[ 5.+0.j, -1.+0.j],
+                [-2.+0.j,  0.+0.j]])
     """
     return _c2c("fft.ifftn", input, s, dim, norm, False, out)
 
@@ -434,14 +420,13 @@ def rfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         input: a real tensor.
         s: length of each dim before the transform; -1 keeps one.
         dim: the dims to transform; None is all, or the last ones where s is given.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.rfftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.rfftn(rl.ones(2, 4), dim=(0,
-        ...     1))[0, 0]
-        (rushlight.Size([2, 3]), tensor(8.+0.j))
+        >>> rl.fft.rfftn(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), s=(3,))
+        tensor([[3.+0.0000j, 0.-1.7321j],
+                [7.+0.0000j, 1.-3.4641j]])
     """
     return _r2c("fft.rfftn", input, s, dim, norm, True, out)
 
@@ -455,14 +440,13 @@ def irfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[in
         input: any tensor.
         s: length of each dim before the transform (of the result for the last); -1 keeps one.
         dim: the dims to transform; None is all, or the last ones where s is given.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.irfftn(rl.ones(2, 3, dtype=rl.complex64), s=(2,
-        ...     4)).shape, rl.fft.irfftn(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
-        (rushlight.Size([2, 4]), tensor(1.))
+        >>> rl.fft.irfftn(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), s=(2, 3))
+        tensor([[ 2.6667, -0.3333, -0.3333],
+                [-1.0000,  0.0000,  0.0000]])
     """
     return _c2r("fft.irfftn", input, s, dim, norm, False, out)
 
@@ -475,14 +459,13 @@ def hfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[int
         input: any tensor.
         s: length of each dim before the transform (of the result for the last); -1 keeps one.
         dim: the dims to transform; None is all, or the last ones where s is given.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.hfftn(rl.ones(2, 3, dtype=rl.complex64), s=(2,
-        ...     4)).shape, rl.fft.hfftn(rl.ones(2, 3, dtype=rl.complex64), dim=(0, 1))[0, 0]
-        (rushlight.Size([2, 4]), tensor(8.))
+        >>> rl.fft.hfftn(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), norm="forward")
+        tensor([[ 2.5000, -0.5000],
+                [-1.0000,  0.0000]])
     """
     return _c2r("fft.hfftn", input, s, dim, norm, True, out)
 
@@ -495,13 +478,12 @@ def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: int | Sequence[in
         input: a real tensor.
         s: length of each dim before the transform; -1 keeps one.
         dim: the dims to transform; None is all, or the last ones where s is given.
-        norm: how the result is scaled: 'backward' (default: only inverses, by 1/n), 'forward'
-            (only transforms) or 'ortho' (both, by 1/sqrt(n)).
+        norm: 'backward' (None) divides inverses by n, 'forward' transforms, 'ortho' all by sqrt(n).
         out: a tensor to write the result into.
 
     Example:
-        >>> rl.fft.ihfftn(rl.ones(2, 4), norm="ortho").shape, rl.fft.ihfftn(rl.ones(2, 4),
-        ...     dim=(0, 1))[0, 0]
-        (rushlight.Size([2, 3]), tensor(1.-0.j))
+        >>> rl.fft.ihfftn(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+        tensor([[ 1.5000-0.j, -0.5000-0.j],
+                [ 3.5000-0.j, -0.5000-0.j]])
     """
     return _r2c("fft.ihfftn", input, s, dim, norm, False, out)

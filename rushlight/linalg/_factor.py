@@ -54,7 +54,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False,
         A: (..., n, n).
         upper: return U = L^H instead.
         check_errors: raise as cholesky does.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> rl.linalg.cholesky_ex(rl.tensor([[1.0, 2.0], [2.0, 1.0]]), check_errors=False).info
@@ -152,7 +152,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False,
         A: (..., m, n).
         pivot: exchange rows.
         check_errors: raise where U has a zero on its diagonal.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> rl.linalg.lu_factor_ex(rl.eye(2), pivot=True).info
@@ -172,7 +172,7 @@ def lu_factor(
     Arguments:
         A: (..., m, n).
         pivot: exchange rows.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> rl.linalg.lu_factor(rl.tensor([[4.0, 3.0], [2.0, 1.0]]), pivot=True)
@@ -208,7 +208,7 @@ def lu(
     Arguments:
         A: (..., m, n).
         pivot: exchange rows, which keeps errors small.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> P, L, U = rl.linalg.lu(rl.tensor([[1.0, 2.0], [3.0, 4.0]]), pivot=True)
@@ -231,7 +231,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True,
         LU_data, LU_pivots: what linalg.lu_factor gave.
         unpack_data: make L and U.
         unpack_pivots: make P.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> factors = rl.linalg.lu_factor(rl.tensor([[4.0, 3.0], [2.0, 1.0]]))
@@ -265,12 +265,10 @@ def qr(
 ) -> return_types.linalg_qr:
     """Q with orthonormal columns and R upper triangular with A = Q R.
 
-    mode: 'reduced', 'complete' (a square Q), or 'r' (Q is empty).
-
     Arguments:
         A: (..., m, n).
         mode: 'reduced', 'complete' (Q is square) or 'r' (Q is empty).
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> Q, R = rl.linalg.qr(rl.tensor([[3.0, 1.0], [4.0, 2.0]]), mode="complete")
@@ -298,7 +296,7 @@ def geqrf(input: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types
 
     Arguments:
         input: (..., m, n).
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> a, tau = rl.geqrf(rl.tensor([[3.0, 1.0], [4.0, 2.0]]))
@@ -317,7 +315,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
         A: (..., n, n).
         hermitian: of complex matrices: Hermitian rather than symmetric.
         check_errors: raise where the factor does not exist.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> rl.linalg.ldl_factor_ex(rl.eye(2), hermitian=True).info
@@ -337,7 +335,7 @@ def ldl_factor(
     Arguments:
         A: (..., n, n).
         hermitian: of complex matrices: Hermitian rather than symmetric.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> LD, pivots = rl.linalg.ldl_factor(rl.tensor([[2.0, 1.0], [1.0, 3.0]]), hermitian=True)

@@ -87,7 +87,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
         B: (..., n, k) or (..., n).
         left: solve A X = B, not X A = B.
         check_errors: raise as solve does.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> rl.linalg.solve_ex(rl.eye(2), rl.ones(2), check_errors=True)
@@ -208,7 +208,7 @@ def inv_ex(
     Arguments:
         A: (..., n, n).
         check_errors: raise as inv does.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> rl.linalg.inv_ex(rl.zeros(2, 2), check_errors=False).info
@@ -241,7 +241,7 @@ def slogdet(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.l
 
     Arguments:
         A: (..., n, n).
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> rl.linalg.slogdet(rl.tensor([[0.0, 2.0], [3.0, 0.0]]))

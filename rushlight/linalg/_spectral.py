@@ -30,7 +30,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None,
         full_matrices: U and Vh are square; False leaves out what meets no singular value, which
             is nearly always enough.
         driver: accepted; it chooses a method of cuSOLVER in PyTorch.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Example:
         >>> U, S, Vh = rl.linalg.svd(rl.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]]),
@@ -91,7 +91,7 @@ def eigh(
     Arguments:
         A: (..., n, n), of which one triangle is read.
         UPLO: which: 'L' or 'U'.
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Returns: (eigenvalues, eigenvectors): vectors are columns.
 
@@ -129,7 +129,7 @@ def eig(A: Tensor, *, out: Sequence[Tensor] | None = None) -> return_types.linal
 
     Arguments:
         A: (..., n, n).
-        out: a tensor to write the result into.
+        out: tensors to write the results into, in their order.
 
     Returns: (eigenvalues, eigenvectors): complex; vectors are columns of length 1.
 

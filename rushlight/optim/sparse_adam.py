@@ -17,6 +17,22 @@ class SparseAdam(EachParameter):
 
     A step changes only the rows that the gradient names, and the averages of these; those of the
     other rows do not fade meanwhile.
+
+    Arguments:
+        params: an iterable of tensors, of (name, tensor) pairs, or of dicts that make groups with
+            settings of their own.
+        lr: the learning rate.
+        betas: how much of the averages of the gradient and of its square stays per step.
+        eps: added to the divisor.
+        maximize: go up the gradient instead of down.
+
+    Example:
+        >>> table = nn.Embedding(3, 1, sparse=True)
+        >>> before = table.weight.detach().clone()
+        >>> optimizer = optim.SparseAdam(table.parameters(), lr=0.5)
+        >>> table(rl.tensor([2])).sum().backward(); optimizer.step()
+        >>> (table.weight.detach() - before).flatten()
+        tensor([ 0.0000,  0.0000, -0.5000])
     """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,

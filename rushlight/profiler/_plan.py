@@ -428,7 +428,7 @@ def plan(
     Sizes are those of tensors. What a GPU needs besides (its context, workspaces of libraries) is
     not in them.
 
-    Args:
+    Arguments:
         model: a module; where it lies does not matter, and it is not changed.
         inputs: its arguments, a tensor or a tuple; only shapes and dtypes count.
         kwargs: its arguments by name.

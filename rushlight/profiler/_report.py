@@ -62,7 +62,7 @@ def report(
     (profile_memory=True), tables by module (with_modules=True), op and line, a roofline
     (with_flops=True), and the verdict that is returned and can be printed.
 
-    Args:
+    Arguments:
         prof: a profile that has ended.
         path: the file to write; None for the verdict alone.
         title: what the page is called.

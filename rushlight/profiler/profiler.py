@@ -318,7 +318,7 @@ class profile(_KinetoProfile):
     them. It does not see threads that ran before, or processes other than workers of a DataLoader.
     Profiles may overlap: each records everything.
 
-    Args:
+    Arguments:
         activities: what to record; by default all that there is, CPU and CUDA.
         schedule: an action for each step number (rushlight.profiler.schedule).
         on_trace_ready: called with the profiler when a recording is complete.
@@ -328,18 +328,8 @@ class profile(_KinetoProfile):
         with_flops: floating-point operations by the formulas of the op table, and bytes moved.
         with_modules: ranges around the calls of modules, and each event's module path.
         acc_events: keep the events of all recordings of a schedule, not only of the last.
-
-    Arguments:
-        activities: what to record; None is the CPU, and GPUs where there are some.
-        schedule: which steps are recorded; see profiler.schedule. Call step() after each.
-        on_trace_ready: is called with the profiler when a recording is done.
-        record_shapes: keep the shapes of arguments.
-        profile_memory: keep what is allocated.
-        with_stack: keep the lines of the program.
-        with_flops: count operations.
-        with_modules: keep which module called.
-        experimental_config, execution_trace_observer, acc_events, use_cuda,
-            custom_trace_id_callback: accepted as PyTorch has them.
+        experimental_config, execution_trace_observer, use_cuda, custom_trace_id_callback: accepted
+            as PyTorch has them.
 
     Example:
         >>> with rl.profiler.profile(record_shapes=True) as prof:

@@ -96,7 +96,7 @@ def dense_dim(self: Tensor) -> int:
     return self._vals.dim() - (3 if self._layout in BLOCK_LAYOUTS else 1)
 
 
-def _part(name, layouts, k):
+def _part(name, layouts, k, doc):
     def part(self: Tensor) -> Tensor:
         if not isinstance(self, SparseTensor) or self._layout not in layouts:
             wanted = " or ".join(NAMES[layout] for layout in layouts)
@@ -104,14 +104,15 @@ def _part(name, layouts, k):
         return self._parts[k]
 
     part.__name__ = part.__qualname__ = name
+    part.__doc__ = doc
     return part
 
 
 _COLUMN_LAYOUTS = tuple(x for x in (CSC, BSC) if x not in ROW_LAYOUTS)
-crow_indices = _part("crow_indices", ROW_LAYOUTS, 0)
-col_indices = _part("col_indices", ROW_LAYOUTS, 1)
-ccol_indices = _part("ccol_indices", _COLUMN_LAYOUTS, 0)
-row_indices = _part("row_indices", _COLUMN_LAYOUTS, 1)
+crow_indices = _part("crow_indices", ROW_LAYOUTS, 0, "Where each row begins and ends.")
+col_indices = _part("col_indices", ROW_LAYOUTS, 1, "The column of each value.")
+ccol_indices = _part("ccol_indices", _COLUMN_LAYOUTS, 0, "Where each column begins and ends.")
+row_indices = _part("row_indices", _COLUMN_LAYOUTS, 1, "The row of each value.")
 
 
 def to_sparse_coo(self: Tensor) -> SparseTensor:

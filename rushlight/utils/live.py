@@ -183,7 +183,7 @@ def _in_notebook() -> bool:
 class Plot:
     """Draws what it is told, at most every `every` seconds; also a with block.
 
-    Args:
+    Arguments:
         title: stands above it.
         every: seconds between drawings.
         file: where text goes; the standard error by default.

@@ -70,9 +70,13 @@ def test_the_page_can_be_asked(capsys):
         entries(ASKED, "torch.a.widget") == "a.widget: not there. there are no widgets; use gadgets"
     )
     assert "there are no widgets" in entries(ASKED, "Tensor.spin")
-    assert "not among the names that are missing" in entries(ASKED, "widget")
+    assert entries(ASKED, "widget").startswith("widget: not there. module 'rushlight' has no")
+    for name in ("torch.nn.Linear", "Tensor.cuda", ".cuda", "nn.functional.relu"):
+        assert entries(ASKED, name).endswith(": there"), name
+    for name in ("nested", "Tensor.spun", "nn.functional.rellu", ""):
+        assert ": not there. " in entries(ASKED, name), name
     assert main(["names", "nn.Linear"]) == 0
-    assert "not among the names that are missing" in capsys.readouterr().out
+    assert capsys.readouterr().out == "nn.Linear: there\n"
     assert main(["names"]) == 0
     assert capsys.readouterr().out.startswith("# Compatibility with PyTorch")
 

@@ -62,6 +62,10 @@ def check_module(built):
         built.call_back(lambda t: t, 3)
     text = built.describe(rl.ones(2, 3), rl.float64, rl.device("cpu"), 1.5)
     assert text == "[2, 3] float64 cpu 1.5 3"
+    types = (rl.bool, rl.float16, rl.bfloat16, rl.float64, rl.int32, rl.complex64)
+    assert [built.element_bytes(rl.ones(1, dtype=t)) for t in types] == [2, 4, 4, 16, 9, 17]
+    with pytest.raises(rl.DTypeError, match="bytes: not implemented for complex128"):
+        built.element_bytes(rl.ones(1, dtype=rl.complex128))
 
     class Named(rl.Tensor):
         pass

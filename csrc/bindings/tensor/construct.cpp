@@ -287,7 +287,17 @@ PyMethodDef functions[] = {
      "    tensor([0., 0.], dtype=rushlight.float64)"},
     {"scalar_tensor", as_method(scalar_tensor_), kFastcall,
      "scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None, "
-     "requires_grad=False)\n--\n\nA 0-d tensor."},
+     "requires_grad=False)\n--\n\n"
+     "A number as a tensor of no dims.\n"
+     "\n"
+     "Arguments:\n"
+     "    s: the number.\n"
+     "    dtype: dtype of the result; None is the default dtype, for integers too.\n"
+     "    layout, device, pin_memory, requires_grad: as for empty.\n"
+     "\n"
+     "Example:\n"
+     "    >>> rl.scalar_tensor(2), rl.scalar_tensor(2, dtype=rl.int32)\n"
+     "    (tensor(2.), tensor(2, dtype=rushlight.int32))"},
     {"_legacy_tensor", legacy_tensor, METH_VARARGS, nullptr},
     {},
 };

@@ -314,7 +314,13 @@ PyObject* own_memory(PyObject*, PyObject* o) {
 
 PyMethodDef tensor_methods_[] = {
     {"untyped_storage", untyped_storage, METH_NOARGS,
-     "untyped_storage($self, /)\n--\n\nThe bytes under the tensor."},
+     "untyped_storage($self, /)\n--\n\n"
+     "The bytes under the tensor; its views share them.\n"
+     "\n"
+     "Example:\n"
+     "    >>> x = rl.zeros(2, 3)\n"
+     "    >>> x[0].untyped_storage().nbytes()\n"
+     "    24"},
     {},
 };
 PyMethodDef functions[] = {

@@ -378,7 +378,15 @@ PyMethodDef tensor_methods[] = {
      "    >>> (x * 2).backward()\n"
      "    grad is tensor([2.])"},
     {"as_subclass", as_subclass, METH_O,
-     "as_subclass($self, cls, /)\n--\n\nThe same values as an object of a subclass."},
+     "as_subclass($self, cls, /)\n--\n\n"
+     "The same values as an object of a subclass.\n"
+     "\n"
+     "Arguments:\n"
+     "    cls: a subclass of Tensor.\n"
+     "\n"
+     "Example:\n"
+     "    >>> type(rl.ones(2).as_subclass(nn.Buffer)).__name__\n"
+     "    'Buffer'"},
     {"_make_subclass", as_method(make_subclass), kFastcall | METH_STATIC,
      "A leaf of a subclass over the memory of a tensor."},
     {"__complex__", to_complex, METH_NOARGS, nullptr},

@@ -61,115 +61,63 @@ struct ScalarOf<DType::BFloat16> {
   AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__)      \
   AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE_COMPLEX_TYPES(__VA_ARGS__)
 
-#define AT_DISPATCH_FLOATING_TYPES(dtype, name, ...) \
-  AT_DISPATCH_SWITCH(dtype, name, AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__))
-#define AT_DISPATCH_FLOATING_TYPES_AND(extra, dtype, name, ...)   \
-  AT_DISPATCH_SWITCH(dtype, name,                                 \
-                     AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__) \
-                         AT_DISPATCH_CASE(extra, __VA_ARGS__))
-#define AT_DISPATCH_FLOATING_TYPES_AND2(extra1, extra2, dtype, name, ...)           \
-  AT_DISPATCH_SWITCH(dtype, name,                                                   \
-                     AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__) AT_DISPATCH_CASE( \
-                         extra1, __VA_ARGS__) AT_DISPATCH_CASE(extra2, __VA_ARGS__))
-#define AT_DISPATCH_FLOATING_TYPES_AND3(extra1, extra2, extra3, dtype, name, ...)        \
-  AT_DISPATCH_SWITCH(                                                                    \
-      dtype, name,                                                                       \
-      AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
-          AT_DISPATCH_CASE(extra2, __VA_ARGS__) AT_DISPATCH_CASE(extra3, __VA_ARGS__))
-#define AT_DISPATCH_FLOATING_TYPES_AND4(extra1, extra2, extra3, extra4, dtype, name, ...) \
-  AT_DISPATCH_SWITCH(                                                                     \
-      dtype, name,                                                                        \
-      AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__)  \
-          AT_DISPATCH_CASE(extra2, __VA_ARGS__) AT_DISPATCH_CASE(extra3, __VA_ARGS__)     \
-              AT_DISPATCH_CASE(extra4, __VA_ARGS__))
-#define AT_DISPATCH_INTEGRAL_TYPES(dtype, name, ...) \
-  AT_DISPATCH_SWITCH(dtype, name, AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__))
-#define AT_DISPATCH_INTEGRAL_TYPES_AND(extra, dtype, name, ...)   \
-  AT_DISPATCH_SWITCH(dtype, name,                                 \
-                     AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__) \
-                         AT_DISPATCH_CASE(extra, __VA_ARGS__))
-#define AT_DISPATCH_INTEGRAL_TYPES_AND2(extra1, extra2, dtype, name, ...)           \
-  AT_DISPATCH_SWITCH(dtype, name,                                                   \
-                     AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE( \
-                         extra1, __VA_ARGS__) AT_DISPATCH_CASE(extra2, __VA_ARGS__))
-#define AT_DISPATCH_INTEGRAL_TYPES_AND3(extra1, extra2, extra3, dtype, name, ...)        \
-  AT_DISPATCH_SWITCH(                                                                    \
-      dtype, name,                                                                       \
-      AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
-          AT_DISPATCH_CASE(extra2, __VA_ARGS__) AT_DISPATCH_CASE(extra3, __VA_ARGS__))
-#define AT_DISPATCH_INTEGRAL_TYPES_AND4(extra1, extra2, extra3, extra4, dtype, name, ...) \
-  AT_DISPATCH_SWITCH(                                                                     \
-      dtype, name,                                                                        \
-      AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__)  \
-          AT_DISPATCH_CASE(extra2, __VA_ARGS__) AT_DISPATCH_CASE(extra3, __VA_ARGS__)     \
-              AT_DISPATCH_CASE(extra4, __VA_ARGS__))
-#define AT_DISPATCH_COMPLEX_TYPES(dtype, name, ...) \
-  AT_DISPATCH_SWITCH(dtype, name, AT_DISPATCH_CASE_COMPLEX_TYPES(__VA_ARGS__))
-#define AT_DISPATCH_COMPLEX_TYPES_AND(extra, dtype, name, ...)   \
-  AT_DISPATCH_SWITCH(dtype, name,                                \
-                     AT_DISPATCH_CASE_COMPLEX_TYPES(__VA_ARGS__) \
-                         AT_DISPATCH_CASE(extra, __VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES(dtype, name, ...) \
-  AT_DISPATCH_SWITCH(dtype, name, AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND(extra, dtype, name, ...) \
-  AT_DISPATCH_SWITCH(dtype, name,                          \
-                     AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(extra, __VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND2(extra1, extra2, dtype, name, ...)                               \
-  AT_DISPATCH_SWITCH(dtype, name,                                                                  \
-                     AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
+// The cases of a family of types and of the types that a macro names besides.
+#define RUSH_DISPATCH(types, dtype, name, ...) \
+  AT_DISPATCH_SWITCH(dtype, name, AT_DISPATCH_CASE_##types(__VA_ARGS__))
+#define RUSH_DISPATCH_AND1(types, extra1, dtype, name, ...) \
+  AT_DISPATCH_SWITCH(dtype, name,                           \
+                     AT_DISPATCH_CASE_##types(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__))
+#define RUSH_DISPATCH_AND2(types, extra1, extra2, dtype, name, ...)                              \
+  AT_DISPATCH_SWITCH(dtype, name,                                                                \
+                     AT_DISPATCH_CASE_##types(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
                          AT_DISPATCH_CASE(extra2, __VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND3(extra1, extra2, extra3, dtype, name, ...)                       \
-  AT_DISPATCH_SWITCH(dtype, name,                                                                  \
-                     AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
-                         AT_DISPATCH_CASE(extra2, __VA_ARGS__)                                     \
+#define RUSH_DISPATCH_AND3(types, extra1, extra2, extra3, dtype, name, ...)                      \
+  AT_DISPATCH_SWITCH(dtype, name,                                                                \
+                     AT_DISPATCH_CASE_##types(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
+                         AT_DISPATCH_CASE(extra2, __VA_ARGS__)                                   \
                              AT_DISPATCH_CASE(extra3, __VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND4(extra1, extra2, extra3, extra4, dtype, name, ...)               \
-  AT_DISPATCH_SWITCH(dtype, name,                                                                  \
-                     AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
-                         AT_DISPATCH_CASE(extra2, __VA_ARGS__) AT_DISPATCH_CASE(                   \
+#define RUSH_DISPATCH_AND4(types, extra1, extra2, extra3, extra4, dtype, name, ...)              \
+  AT_DISPATCH_SWITCH(dtype, name,                                                                \
+                     AT_DISPATCH_CASE_##types(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
+                         AT_DISPATCH_CASE(extra2, __VA_ARGS__) AT_DISPATCH_CASE(                 \
                              extra3, __VA_ARGS__) AT_DISPATCH_CASE(extra4, __VA_ARGS__))
-#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES(dtype, name, ...) \
-  AT_DISPATCH_SWITCH(dtype, name, AT_DISPATCH_CASE_FLOATING_AND_COMPLEX_TYPES(__VA_ARGS__))
-#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND(extra, dtype, name, ...)   \
-  AT_DISPATCH_SWITCH(dtype, name,                                             \
-                     AT_DISPATCH_CASE_FLOATING_AND_COMPLEX_TYPES(__VA_ARGS__) \
-                         AT_DISPATCH_CASE(extra, __VA_ARGS__))
-#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND2(extra1, extra2, dtype, name, ...)           \
-  AT_DISPATCH_SWITCH(dtype, name,                                                               \
-                     AT_DISPATCH_CASE_FLOATING_AND_COMPLEX_TYPES(__VA_ARGS__) AT_DISPATCH_CASE( \
-                         extra1, __VA_ARGS__) AT_DISPATCH_CASE(extra2, __VA_ARGS__))
-#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND3(extra1, extra2, extra3, dtype, name, ...)   \
-  AT_DISPATCH_SWITCH(dtype, name,                                                               \
-                     AT_DISPATCH_CASE_FLOATING_AND_COMPLEX_TYPES(__VA_ARGS__) AT_DISPATCH_CASE( \
-                         extra1, __VA_ARGS__) AT_DISPATCH_CASE(extra2, __VA_ARGS__)             \
-                         AT_DISPATCH_CASE(extra3, __VA_ARGS__))
-#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND4(extra1, extra2, extra3, extra4, dtype, name, \
-                                                    ...)                                         \
-  AT_DISPATCH_SWITCH(                                                                            \
-      dtype, name,                                                                               \
-      AT_DISPATCH_CASE_FLOATING_AND_COMPLEX_TYPES(__VA_ARGS__)                                   \
-          AT_DISPATCH_CASE(extra1, __VA_ARGS__) AT_DISPATCH_CASE(extra2, __VA_ARGS__)            \
-              AT_DISPATCH_CASE(extra3, __VA_ARGS__) AT_DISPATCH_CASE(extra4, __VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX(dtype, name, ...) \
-  AT_DISPATCH_SWITCH(dtype, name, AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX(__VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND(extra, dtype, name, ...)   \
-  AT_DISPATCH_SWITCH(dtype, name,                                        \
-                     AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX(__VA_ARGS__) \
-                         AT_DISPATCH_CASE(extra, __VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND2(extra1, extra2, dtype, name, ...)           \
-  AT_DISPATCH_SWITCH(dtype, name,                                                          \
-                     AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX(__VA_ARGS__) AT_DISPATCH_CASE( \
-                         extra1, __VA_ARGS__) AT_DISPATCH_CASE(extra2, __VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(extra1, extra2, extra3, dtype, name, ...)        \
-  AT_DISPATCH_SWITCH(                                                                           \
-      dtype, name,                                                                              \
-      AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__) \
-          AT_DISPATCH_CASE(extra2, __VA_ARGS__) AT_DISPATCH_CASE(extra3, __VA_ARGS__))
-#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND4(extra1, extra2, extra3, extra4, dtype, name, ...) \
-  AT_DISPATCH_SWITCH(                                                                            \
-      dtype, name,                                                                               \
-      AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX(__VA_ARGS__) AT_DISPATCH_CASE(extra1, __VA_ARGS__)  \
-          AT_DISPATCH_CASE(extra2, __VA_ARGS__) AT_DISPATCH_CASE(extra3, __VA_ARGS__)            \
-              AT_DISPATCH_CASE(extra4, __VA_ARGS__))
+
+// Their arguments are those of RUSH_DISPATCH_AND<n> without the family.
+#define AT_DISPATCH_FLOATING_TYPES(...) RUSH_DISPATCH(FLOATING_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_TYPES_AND(...) RUSH_DISPATCH_AND1(FLOATING_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_TYPES_AND2(...) RUSH_DISPATCH_AND2(FLOATING_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_TYPES_AND3(...) RUSH_DISPATCH_AND3(FLOATING_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_TYPES_AND4(...) RUSH_DISPATCH_AND4(FLOATING_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_INTEGRAL_TYPES(...) RUSH_DISPATCH(INTEGRAL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_INTEGRAL_TYPES_AND(...) RUSH_DISPATCH_AND1(INTEGRAL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_INTEGRAL_TYPES_AND2(...) RUSH_DISPATCH_AND2(INTEGRAL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_INTEGRAL_TYPES_AND3(...) RUSH_DISPATCH_AND3(INTEGRAL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_INTEGRAL_TYPES_AND4(...) RUSH_DISPATCH_AND4(INTEGRAL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_COMPLEX_TYPES(...) RUSH_DISPATCH(COMPLEX_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_COMPLEX_TYPES_AND(...) RUSH_DISPATCH_AND1(COMPLEX_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES(...) RUSH_DISPATCH(ALL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND(...) RUSH_DISPATCH_AND1(ALL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND2(...) RUSH_DISPATCH_AND2(ALL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND3(...) RUSH_DISPATCH_AND3(ALL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND4(...) RUSH_DISPATCH_AND4(ALL_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES(...) \
+  RUSH_DISPATCH(FLOATING_AND_COMPLEX_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND(...) \
+  RUSH_DISPATCH_AND1(FLOATING_AND_COMPLEX_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND2(...) \
+  RUSH_DISPATCH_AND2(FLOATING_AND_COMPLEX_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND3(...) \
+  RUSH_DISPATCH_AND3(FLOATING_AND_COMPLEX_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND4(...) \
+  RUSH_DISPATCH_AND4(FLOATING_AND_COMPLEX_TYPES, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX(...) RUSH_DISPATCH(ALL_TYPES_AND_COMPLEX, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND(...) \
+  RUSH_DISPATCH_AND1(ALL_TYPES_AND_COMPLEX, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND2(...) \
+  RUSH_DISPATCH_AND2(ALL_TYPES_AND_COMPLEX, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(...) \
+  RUSH_DISPATCH_AND3(ALL_TYPES_AND_COMPLEX, __VA_ARGS__)
+#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND4(...) \
+  RUSH_DISPATCH_AND4(ALL_TYPES_AND_COMPLEX, __VA_ARGS__)
 #define AT_DISPATCH_FLOATING_TYPES_AND_HALF(dtype, name, ...) \
   AT_DISPATCH_FLOATING_TYPES_AND(::rush::torch_api::ScalarType::Half, dtype, name, __VA_ARGS__)

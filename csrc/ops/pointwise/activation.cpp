@@ -246,8 +246,9 @@ struct Prelu : Named<"prelu"> {
     Tensor w = weight;
     if (weight.numel() != 1) {
       const int64_t channels = x.dim() > 1 ? x.sizes()[1] : 1;
-      check_shape(weight.numel() == channels, name, "there must be one weight, or one a channel (",
-                  channels, "), there are ", weight.numel());
+      check_shape(weight.numel() == channels, name,
+                  "there must be one weight, or one per channel (", channels, "), there are ",
+                  weight.numel());
       Dims shape(uint32_t(x.dim()), 1);
       shape[1] = channels;
       w = reshape(weight, shape);

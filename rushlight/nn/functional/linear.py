@@ -30,8 +30,6 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
               scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
     """Rows of weight by index. The row padding_idx gets no gradient.
 
-    max_norm: rows that are looked up and longer than this are shortened first, in place.
-
     Arguments:
         input: int64 or int32 indices, of any shape.
         weight: (num_embeddings, embedding_dim).
@@ -39,7 +37,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
         max_norm: rows that are looked up and longer than this are scaled down first, in place.
         norm_type: which norm max_norm speaks of.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
-        sparse: accepted; gradients are dense here.
+        sparse: the gradient of the table is a sparse tensor, of the rows that were looked up alone.
 
     Returns: a tensor of the shape of the input with one more dim.
 
@@ -100,7 +98,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None,
         max_norm, norm_type: scale down rows that are longer, as embedding does.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
         mode: 'sum', 'mean' or 'max'.
-        sparse: accepted; gradients are dense here.
+        sparse: the gradient of the table is a sparse tensor, of the rows that were looked up alone.
         per_sample_weights: a factor per index, for mode 'sum'.
         include_last_offset: the last offset is the end of the last bag.
         padding_idx: indices that are passed over.

@@ -105,14 +105,12 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
                          label_smoothing: float = 0.0,
                          options: LinearCrossEntropyOptions | None = None) -> Tensor:  # fmt: skip
     """cross_entropy of linear(input, linear_weight, linear_bias), whose scores are never whole in
-    memory: chunks of rows are computed one after the other, and so are their gradients.
+    memory: chunks of rows are computed one after the other, and so are their gradients. For large
+    vocabularies.
 
     input is (N, in_features) or (in_features), linear_weight (C, in_features) or
     (C, d1, ..., dK, in_features), linear_bias as linear_weight without its last dim. With class
     probabilities as target, or where K > 0, the scores are whole. options say how large a chunk is.
-
-    Works on a part of the classes at a time, so that the scores never lie in memory all at once:
-    for large vocabularies.
 
     Arguments:
         input: (..., in_features).
@@ -364,9 +362,6 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_l
              blank: int = 0, reduction: str = "mean",
              zero_infinity: bool = False) -> Tensor:  # fmt: skip
     """Minus the log-probability of label sequences, summed over their alignments with time.
-
-    log_probs is (T, N, C) or (T, C); targets is (N, S), or all labels end to end. 'mean' divides
-    each loss by its number of labels first.
 
     Arguments:
         log_probs: (T, N, C) log-probabilities, or (T, C).

@@ -20,7 +20,7 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Classes sorted by frequency: the head has the frequent ones and one entry a cluster.
+    """Classes sorted by frequency: the head has the frequent ones and one entry per cluster.
 
     A target of cluster i costs a second, narrower product: div_value ** (i + 1) times fewer
     features.

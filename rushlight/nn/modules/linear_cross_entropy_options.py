@@ -25,19 +25,12 @@ def _factor(method):
 class LinearCrossEntropyOptions:
     """Options of nn.functional.linear_cross_entropy, by PyTorch's names.
 
-    batch_chunk_size: rows per chunk. None, with chunking_method None: all rows are one chunk.
-    chunking_method: "auto" leaves the size to the library; "aspect_ratio" makes a chunk's scores
-    about as large as the input, "aspect_ratio:N" N times smaller.
-
-    The others are checked and change nothing here: chunks of half types always add up in float32
-    (acc_policy, acc_dtype), and backward may always run twice (allow_retain_graph).
-
     Arguments:
-        allow_retain_graph: let backward run twice, which takes memory.
-        batch_chunk_size: rows at a time; None decides.
-        chunking_method: 'auto', or how the work is cut.
-        acc_policy: how exact sums are: 'accurate', 'balanced', 'compact' or 'auto'.
-        acc_dtype: dtype of sums; None decides.
+        allow_retain_graph: changes nothing here: backward may always run twice.
+        batch_chunk_size: rows per chunk. None, with chunking_method None: all rows are one chunk.
+        chunking_method: "auto" leaves the size to the library; "aspect_ratio" makes a chunk's
+            scores about as large as the input, "aspect_ratio:N" N times smaller.
+        acc_policy, acc_dtype: checked, but chunks of half types always add up in float32 here.
 
     Example:
         >>> nn.LinearCrossEntropyOptions(batch_chunk_size=128).batch_chunk_size

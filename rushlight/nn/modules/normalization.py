@@ -172,7 +172,7 @@ class GroupNorm(_Affine):
 
 
 class LocalResponseNorm(Module):
-    """Divides by what neighbouring channels hold.
+    """x / (k + alpha * mean of x^2 over `size` neighbouring channels) ^ beta.
 
     Arguments:
         size: over how many neighbouring channels.
@@ -204,8 +204,8 @@ class LocalResponseNorm(Module):
 class CrossMapLRN2d(Module):
     """The older LocalResponseNorm of (N, C, H, W), kept for the models that were trained with it.
 
-    The window is PyTorch's: channels behind it are taken off the sum, except for the very first,
-    which stays in all sums.
+    x / (k + alpha * sum of x^2 over the window / size) ^ beta. The window is PyTorch's: channels
+    behind it are taken off the sum, except for the very first, which stays in all sums.
 
     Arguments:
         size: over how many neighbouring channels.

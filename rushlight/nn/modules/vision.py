@@ -133,7 +133,7 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """The patches that a kernel sees, one a column.
+    """The patches that a kernel sees, one per column.
 
     Arguments:
         kernel_size: length of the window, one number for all dims or one per dim.

@@ -60,9 +60,6 @@ class DataParallel(Module):
         output_device: where results are gathered; None is the first.
         dim: the dim of the batch.
 
-    Differs from PyTorch: Without a GPU it calls the module. DistributedDataParallel is faster
-        with several.
-
     Example:
         >>> nn.DataParallel(nn.Linear(3, 2), dim=0)(rl.zeros(4, 3)).shape
         rushlight.Size([4, 2])

@@ -170,14 +170,12 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
                use_trivialization: bool = True) -> Module:  # fmt: skip
     """Keeps a matrix (or the matrices of a batch) orthogonal while it is trained.
 
-    orthogonal_map: 'matrix_exp' or 'cayley', of a skew-symmetric matrix, or 'householder', a
-    product of reflections; by default the first for square and complex matrices, the last for
-    others.
-
     Arguments:
         module: the module.
         name: of its parameter.
-        orthogonal_map: 'matrix_exp', 'cayley' or 'householder'; None chooses by shape.
+        orthogonal_map: 'matrix_exp' or 'cayley', of a skew-symmetric matrix, or 'householder', a
+            product of reflections; None is the first for square and complex matrices, the last
+            for others.
         use_trivialization: keep the point where it began, which trains better.
 
     Example:

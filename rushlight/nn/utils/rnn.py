@@ -140,8 +140,6 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
                          enforce_sorted: bool = True) -> PackedSequence:  # fmt: skip
     """Packs (T, B, ...), or (B, T, ...) if batch_first; lengths says where each sequence ends.
 
-    enforce_sorted: the sequences must come longest first. Otherwise they are sorted here.
-
     Recurrent layers then do no work on padding, and their last state is that of each sequence's
     end.
 
@@ -149,7 +147,7 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
         input: the padded batch.
         lengths: of the sequences, a list or a tensor on the CPU.
         batch_first: (B, T, ...) instead of (T, B, ...).
-        enforce_sorted: lengths fall already; False sorts.
+        enforce_sorted: the sequences must come longest first; False sorts them here.
 
     Example:
         >>> x = rl.tensor([[1.0, 2.0, 3.0], [4.0, 0.0, 0.0]])

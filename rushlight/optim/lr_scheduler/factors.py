@@ -13,7 +13,7 @@ from rushlight.optim.optimizer import Optimizer
 
 
 class _Functions(LRScheduler):
-    """Schedules by a function of the epoch, one a group."""
+    """Schedules by a function of the epoch, one per group."""
 
     def __init__(self, optimizer: Optimizer,
                  lr_lambda: Callable[[int], float] | list[Callable[[int], float]],

@@ -54,10 +54,8 @@ class Dataset(Generic[_T_co]):
 class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
     """Samples in the order of ``__iter__``, for streams without random access.
 
-    With several workers each has its own copy of the dataset; ``get_worker_info`` tells a copy
-    which part of the stream is its own.
-
-    With several workers each would yield everything: ask get_worker_info() for the part to yield.
+    With several workers each has its own copy of the dataset and would yield everything: ask
+    ``get_worker_info`` for the part to yield.
 
     Example:
         >>> class Count(rl.utils.data.IterableDataset):

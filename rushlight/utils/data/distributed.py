@@ -19,8 +19,6 @@ class DistributedSampler(Sampler):
     All ranks get equally many: the order is filled up with its own beginning, or with
     ``drop_last`` cut. Call ``set_epoch`` before each epoch, or every epoch has the same order.
 
-    Call set_epoch(epoch) before every epoch, or every epoch has the same order.
-
     Arguments:
         dataset: what has the length.
         num_replicas: how many processes; None asks the process group.

@@ -71,6 +71,21 @@ at::Tensor mymuladd_cpu(const at::Tensor& a, const at::Tensor& b, double c) {
   });
   return result;
 }
+// Every family of types, with as many types besides as there may be, and a switch in a switch.
+int64_t element_bytes(const at::Tensor& x) {
+  int64_t bytes = 0;
+  const auto type = x.scalar_type();
+  AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(at::kHalf, at::kBFloat16, at::kBool, type, "bytes", [&] {
+    AT_DISPATCH_ALL_TYPES_AND4(at::kHalf, at::kBFloat16, at::kBool, at::kComplexFloat, type,
+                               "bytes", [&] { bytes += sizeof(scalar_t); });
+    bytes += sizeof(scalar_t);
+  });
+  if (type == at::kInt) AT_DISPATCH_INTEGRAL_TYPES_AND(at::kBool, type, "bytes", [&] { bytes++; });
+  if (type == at::kComplexFloat)
+    AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND2(at::kHalf, at::kBFloat16, type, "bytes",
+                                                [&] { bytes++; });
+  return bytes;
+}
 void myadd_out_cpu(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
   auto x = a.accessor<float, 2>(), y = b.accessor<float, 2>(), z = out.accessor<float, 2>();
   for (const auto i : c10::irange(a.size(0))) {
@@ -169,4 +184,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("split", &split);
   m.def("call_back", &call_back);
   m.def("describe", &describe);
+  m.def("element_bytes", &element_bytes);
 }

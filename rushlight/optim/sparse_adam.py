@@ -19,6 +19,8 @@ class SparseAdam(EachParameter):
     other rows do not fade meanwhile.
     """
 
+    _takes_sparse = True
+
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  maximize: bool = False) -> None:  # fmt: skip

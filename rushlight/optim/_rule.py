@@ -193,9 +193,8 @@ class RuleOptimizer(Optimizer):
 
 def raise_for_sparse(optimizer: Optimizer) -> NoReturn:
     """What most optimisers say to a sparse gradient."""
-    raise RuntimeError(
-        f"{type(optimizer).__name__}: does not take sparse gradients; SparseAdam, SGD and Adagrad do"
-    )
+    name = type(optimizer).__name__
+    raise RuntimeError(f"{name}: does not take sparse gradients; SparseAdam, SGD and Adagrad do")
 
 
 class EachParameter(Optimizer):

@@ -8,7 +8,15 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
-from rushlight.sparse._convert import coalesce, keys_of, merged, sparse_mask, to_coo, to_dense, to_sparse
+from rushlight.sparse._convert import (
+    coalesce,
+    keys_of,
+    merged,
+    sparse_mask,
+    to_coo,
+    to_dense,
+    to_sparse,
+)
 from rushlight.sparse._tensor import (
     BLOCK_LAYOUTS,
     COO,

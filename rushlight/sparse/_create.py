@@ -146,8 +146,9 @@ def _check_is_coalesced(name, indices, size):
 
 
 def sparse_coo_tensor(
-    indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
+    indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> SparseTensor:  # fmt: skip
     """A tensor of layout sparse_coo: values at indices, of which there is one row per sparse dim.

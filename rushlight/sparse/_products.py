@@ -239,9 +239,11 @@ def _times_sparse(a, b):
     return coalesce(make(COO, (indices,), values, (a.shape[0], b.shape[1])))
 
 
-def mm(input: Any, mat2: Any, name: str = "mm") -> Any:
+def mm(input: Any, mat2: Any, *, name: str = "mm") -> Any:
     """The product of two matrices, of which at least one is sparse."""
     a, b = input, mat2
+    if not isinstance(a, SparseTensor) and not isinstance(b, SparseTensor):
+        raise RuntimeError(f"{name}: one of the matrices must be sparse")
     if a.dim() != 2 or b.dim() != 2:
         raise RuntimeError(f"{name}: expected two matrices, got sizes {list(a.shape)} and "
                            f"{list(b.shape)}")  # fmt: skip
@@ -261,7 +263,7 @@ def mm(input: Any, mat2: Any, name: str = "mm") -> Any:
     return to_sparse(found, layout=CSR) if layout is CSR else found
 
 
-def mv(input: Any, vec: Any, name: str = "mv") -> Tensor:
+def mv(input: Any, vec: Any, *, name: str = "mv") -> Tensor:
     """A sparse matrix times a vector."""
     a, b = input, vec
     if a.dim() != 2 or b.dim() != 1 or isinstance(b, SparseTensor):
@@ -269,7 +271,7 @@ def mv(input: Any, vec: Any, name: str = "mv") -> Tensor:
             f"{name}: expected a matrix and a dense vector, got sizes {list(a.shape)} and "
             f"{list(b.shape)}"
         )
-    return mm(a, b.unsqueeze(1), name).squeeze(1)
+    return mm(a, b.unsqueeze(1), name=name).squeeze(1)
 
 
 def bmm(input: Any, mat2: Any) -> Tensor:
@@ -297,7 +299,7 @@ def matmul(input: Any, other: Any) -> Any:
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         raise TypeError("matmul: expected two tensors")
     if a.dim() == 2 and b.dim() == 2:
-        return mm(a, b, "matmul")
+        return mm(a, b, name="matmul")
     if a.dim() == 2 and b.dim() == 1:
         return mv(a, b)
     if a.dim() == 1 and b.dim() == 2:
@@ -342,12 +344,12 @@ def _added(name, input, found, beta, alpha):
 
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
-    return _added("addmm", input, mm(mat1, mat2, "addmm"), beta, alpha)
+    return _added("addmm", input, mm(mat1, mat2, name="addmm"), beta, alpha)
 
 
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
-    return _added("addmv", input, mv(mat, vec, "addmv"), beta, alpha)
+    return _added("addmv", input, mv(mat, vec, name="addmv"), beta, alpha)
 
 
 def sampled_addmm(
@@ -387,12 +389,12 @@ def _into(name, made, out):
 
 def smm(input: Any, mat: Any) -> SparseTensor:
     """The product of a sparse and a dense matrix, as a sparse one."""
-    return to_sparse(mm(input, mat, "smm").to_dense())
+    return to_sparse(mm(input, mat, name="smm").to_dense())
 
 
 def hspmm(mat1: Tensor, mat2: Tensor) -> SparseTensor:
     """A sparse times a dense matrix: the rows that are not empty, as a sparse tensor."""
-    return from_dense(mm(mat1, mat2, "hspmm"), 1)
+    return from_dense(mm(mat1, mat2, name="hspmm"), 1)
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> SparseTensor:

@@ -74,7 +74,8 @@ _rules: dict[str, Callable[..., Any]] = {
     "squeeze": _shapes.squeeze, "select": _shapes.select, "unbind": _shapes.unbind,
     "narrow": _shapes.narrow, "narrow_copy": _shapes.narrow,
     "index_select": _shapes.index_select, "__getitem__": _shapes.getitem, "cat": _shapes.cat,
-    "stack": _shapes.stack, "sum": _reduce.sum, "norm": _reduce.norm, "sparse_mask": sparse_mask, "to_dense": to_dense,
+    "stack": _shapes.stack, "sum": _reduce.sum, "norm": _reduce.norm, "sparse_mask": sparse_mask,
+    "to_dense": to_dense,
 }  # fmt: skip
 
 
@@ -110,7 +111,7 @@ def _cast(name):
     run = getattr(_C.Tensor, name)
 
     def cast(x, *args, **kwargs):
-        values = run(x._vals)
+        values = run(x._vals, *args, **kwargs)
         return x if values is x._vals else with_values(x, values)
 
     return cast
@@ -170,7 +171,7 @@ def to(x, *args, **kwargs):
 
 
 @rule
-def cpu(x, memory_format=None):
+def cpu(x, *, memory_format=None):
     return _moved(x, x._vals.cpu())
 
 
@@ -205,9 +206,9 @@ def is_shared(x):
 @rule
 def linear(input, weight, bias=None):
     if isinstance(input, SparseTensor):
-        found = _products.mm(input, weight.t(), "linear")
+        found = _products.mm(input, weight.t(), name="linear")
     else:
-        found = _products.mm(weight, merged(input, input.dim() - 1).t(), "linear").t()
+        found = _products.mm(weight, merged(input, input.dim() - 1).t(), name="linear").t()
         found = found.reshape(*input.shape[:-1], weight.shape[0])
     return found if bias is None else found + bias
 
@@ -221,13 +222,13 @@ def type_as(x, other):
 
 
 @rule
-def clone(x, memory_format=None):
+def clone(x, *, memory_format=None):
     parts = tuple(p.clone() for p in x._parts)
     return make(x._layout, parts, x._vals.clone(), x.shape, x._sorted)
 
 
 @rule
-def contiguous(x, memory_format=None):
+def contiguous(x, *, memory_format=None):
     return x
 
 
@@ -333,8 +334,8 @@ def any(x, dim=None, keepdim=False):
 @rule
 def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
     if ord is not None and x.dim() > 1:  # those of matrices are another thing
-        raise NotImplementedError("linalg.norm: of a sparse matrix only the Frobenius norm, without "
-                                  "ord; norm(p) takes all elements as a vector")  # fmt: skip
+        raise NotImplementedError("linalg.norm: of a sparse matrix only the Frobenius norm, "
+                                  "without ord; norm(p) takes all elements as a vector")  # fmt: skip
     return _reduce.norm(x, "fro" if ord is None else ord, dim, keepdim, dtype=dtype)
 
 

@@ -299,10 +299,18 @@ def getitem(x: SparseTensor, index: Any) -> Tensor:
     return found
 
 
+def _check_all_coo(name, tensors):
+    if isinstance(tensors, Tensor):
+        raise TypeError(f"{name}: expected a list of tensors, got one tensor")
+    if not all(isinstance(x, SparseTensor) and x._layout is COO for x in tensors):
+        raise RuntimeError(
+            f"{name}: either all tensors are of layout sparse_coo, or none is sparse"
+        )
+
+
 def cat(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
     """Sparse tensors one after the other along a dim."""
-    if not all(isinstance(x, SparseTensor) and x._layout is COO for x in tensors):
-        raise RuntimeError("cat: either all tensors are of layout sparse_coo, or none is sparse")
+    _check_all_coo("cat", tensors)
     first = tensors[0]
     at = wrapped("cat", dim, first.dim())
     n = first.sparse_dim()
@@ -342,5 +350,6 @@ def _padded(values, dim, left, right):
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
     """Sparse tensors of one size along a new dim."""
+    _check_all_coo("stack", tensors)
     at = wrapped("stack", dim, tensors[0].dim() + 1)
     return cat([unsqueeze(x, at) for x in tensors], at)

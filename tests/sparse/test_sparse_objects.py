@@ -1,4 +1,4 @@
-"""Sparse tensors as programs handle them: indexed, written in place, as gradients and parameters."""
+"""Sparse tensors as programs handle them: indexed, written in place, gradients and parameters."""
 
 import copy
 import io
@@ -18,8 +18,8 @@ def hybrid():
     return rl.sparse_coo_tensor(indices, rl.arange(1.0, 10).reshape(3, 3), (2, 3, 3))
 
 
-ITEMS = [0, 1, -1, None, ..., slice(None), slice(1, 2), slice(None, None, 2), [1, 0, 1], rl.tensor(1),
-         rl.tensor([1]), rl.tensor([0], dtype=rl.int32)]  # fmt: skip
+ITEMS = [0, 1, -1, None, ..., slice(None), slice(1, 2), slice(None, None, 2), [1, 0, 1],
+         rl.tensor(1), rl.tensor([1]), rl.tensor([0], dtype=rl.int32)]  # fmt: skip
 
 
 def test_every_index_gives_what_it_gives_of_a_dense_tensor():
@@ -28,7 +28,9 @@ def test_every_index_gives_what_it_gives_of_a_dense_tensor():
         dense = x.to_dense()
         for n in (1, 2, 3):
             for index in itertools.product(ITEMS, repeat=n):
-                lists = sum(isinstance(i, list) or (rl.is_tensor(i) and i.dim() == 1) for i in index)
+                lists = sum(
+                    isinstance(i, list) or (rl.is_tensor(i) and i.dim() == 1) for i in index
+                )
                 if lists > 1:
                     with pytest.raises(NotImplementedError, match="one list"):
                         x[index]
@@ -213,6 +215,18 @@ def test_indices_of_any_shape_give_sparse_gradients(shape):
     assert bags.weight.grad.to_dense().sum() == 3 * count
 
 
+@pytest.mark.parametrize("bag", [False, True])
+def test_sparse_gradients_have_second_derivatives(bag):
+    found, look = [], F.embedding_bag if bag else F.embedding
+    for sparse in (True, False):
+        w = rl.arange(12.0).reshape(4, 3).requires_grad_()
+        loss = (look(rl.tensor([[1, 2, 1]]), w, sparse=sparse) ** 3).sum()
+        (grad,) = rl.autograd.grad(loss, w, create_graph=True)
+        (grad.to_dense() ** 2).sum().backward()
+        found.append(w.grad.to_dense())
+    assert rl.allclose(*found) and found[0].sum() > 0
+
+
 def test_a_computed_table_gets_a_dense_gradient():
     w = rl.ones(4, 3, requires_grad=True)
     F.embedding(rl.tensor([1]), (w * 2).view(3, 4).t(), sparse=True).sum().backward()
@@ -236,3 +250,15 @@ def test_other_optimisers_name_those_that_take_sparse_gradients(name):
     F.embedding(rl.tensor([1]), w, sparse=True).sum().backward()
     with pytest.raises(RuntimeError, match=f"{name}: does not take sparse gradients"):
         getattr(rl.optim, name)([w], lr=0.1).step()
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    s, d = rl.eye(3).to_sparse(), rl.ones(3, 3)
+    for call in (lambda: rl.smm(d, d), lambda: rl.hspmm(d, d), lambda: rl.cat(s),
+                 lambda: rl.stack(s), lambda: rl.mm(s, d, d), lambda: s.float(d),
+                 lambda: s.clone(d),
+                 lambda: rl.stack([s, d]), lambda: d.mul_(rl.eye(2).to_sparse()),
+                 lambda: s * rl.ones(2, 2), lambda: rl.ones(2, 3, 3).to_sparse(2) * d.to_sparse(1),
+                 lambda: rl.ones(2, 3, 2).to_sparse() * rl.ones(2, 3, 2).to_sparse(1)):  # fmt: skip
+        with pytest.raises((RuntimeError, TypeError)):
+            call()

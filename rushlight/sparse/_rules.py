@@ -335,7 +335,7 @@ def any(x, dim=None, keepdim=False):
 def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
     if ord is not None and x.dim() > 1:  # those of matrices are another thing
         raise NotImplementedError("linalg.norm: of a sparse matrix only the Frobenius norm, "
-                                  "without ord; norm(p) takes all elements as a vector")  # fmt: skip
+                                  "without ord; norm(p) takes elements as a vector")  # fmt: skip
     return _reduce.norm(x, "fro" if ord is None else ord, dim, keepdim, dtype=dtype)
 
 

@@ -18,18 +18,20 @@ __all__ = [
 
 
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """mm; the first may be sparse in PyTorch."""
+    """mm; the first may be sparse."""
     return _C.mm(input, mat2)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """mm; the first may be sparse in PyTorch."""
+    """mm; the first may be sparse."""
     return _C.mm(input, mat2)
 
 
 def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """mm; the first may be sparse in PyTorch."""
-    return _C.mm(input, mat2)
+    """hspmm by its first name: the rows that are not empty, as a sparse tensor."""
+    from rushlight.sparse._products import hspmm
+
+    return hspmm(input, mat2)
 
 
 def _bounds(offs, total, what):

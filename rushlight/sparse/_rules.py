@@ -44,7 +44,6 @@ conj: conj_physical resolve_conj
 trunc: fix
 matmul: __matmul__
 mm: spmm dsmm
-smm: hsmm
 cat: concat concatenate
 transpose: swapaxes swapdims
 asin: arcsin

@@ -246,6 +246,7 @@ EXPRESSIONS = [
     "rl.sparse.mm(c,rl.ones(3,2),'amax')",
     'rl.hspmm(s,rl.ones(3,2))',
     'rl.smm(s,rl.ones(3,2))',
+    'rl.hsmm(s,rl.ones(3,2))',
     'rl.sspaddmm(s.t()@s,s.t(),rl.ones(2,3)).to_dense()',
     'rl.sparse.FloatTensor(i,v,(2,3))',
     'rl.sparse.FloatTensor(i,v,rl.Size([2,3]))',

@@ -250,7 +250,7 @@ def _one_index(item, device):
     if item.dim() != 1:
         raise NotImplementedError("indexing: sparse tensors take lists of ints of one dim, "
                                   f"got shape {list(item.shape)}")  # fmt: skip
-    return item
+    return item.to(device)
 
 
 def _each_index(x, index):

@@ -158,32 +158,36 @@ class SparseTensor(Tensor):
         """Raises: the elements are not all there."""
         raise RuntimeError("tolist: a sparse tensor has no list of all elements; to_dense() has")
 
-    def item(self) -> Any:
-        """The number that a tensor of one element holds."""
+    def _one(self) -> Tensor:
+        """The only element, as a dense tensor."""
         if self.numel() != 1:
             raise RuntimeError(
                 f"item: only a tensor with one element converts to a number, this one has "
                 f"shape {list(self.shape)}"
             )
-        return self.to_dense().item()
+        return self.to_dense()
+
+    def item(self) -> int | float | bool:
+        """The number that a tensor of one element holds."""
+        return self._one().item()
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
             raise RuntimeError(f"bool: a tensor of shape {list(self.shape)} is neither true nor "
                                "false; use .any()")  # fmt: skip
-        return bool(self.item())
+        return bool(self._one())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._one())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._one())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._one())
 
     def __index__(self) -> int:
-        return self.to_dense().__index__() if self.numel() == 1 else self.item()
+        return self._one().__index__()
 
     # Gradients: those of the values.
 

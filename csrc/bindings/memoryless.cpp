@@ -37,27 +37,20 @@ PyObject* make(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
-// _resize_memoryless(tensor, sizes): other sizes for the same object.
-PyObject* resize_(PyObject*, PyObject* const* args, Py_ssize_t n) {
+// _reset_memoryless(tensor, sizes, dtype, device): the same object stands for something else.
+PyObject* reset(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&] {
-    check(n == 2 && is_tensor(args[0]) && is_memoryless(unwrap(args[0])), ErrorKind::Type,
-          "_resize_memoryless", "expected a tensor without memory, and sizes");
+    check(n == 4 && is_tensor(args[0]) && is_memoryless(unwrap(args[0])) && is_dtype(args[2]) &&
+              is_device(args[3]),
+          ErrorKind::Type, "_reset_memoryless",
+          "expected a tensor without memory, sizes, a dtype and a device");
     TensorImpl* t = unwrap(args[0]).impl();
     const Dims sizes = sizes_of("sparse tensor", args[1]);
-    t->numel = checked_numel("sparse tensor", sizes);
+    t->numel = memoryless_numel(sizes);
     t->sizes = sizes;
     t->strides = contiguous_strides(sizes);
-    return Py_NewRef(Py_None);
-  });
-}
-
-// _bump_memoryless(tensor, writer): it was written to.
-PyObject* bump(PyObject*, PyObject* o) {
-  return guarded([&] {
-    check(is_tensor(o) && is_memoryless(unwrap(o)), ErrorKind::Type, "_bump_memoryless",
-          "expected a tensor without memory");
-    unwrap(o).version_counter();
-    unwrap(o).impl()->version->bump("an in-place operation");
+    t->dtype = as_dtype(args[2]);
+    t->device = as_device(args[3]);
     return Py_NewRef(Py_None);
   });
 }
@@ -85,8 +78,7 @@ bool any_nan(const Tensor& t) {
 
 PyMethodDef functions[] = {
     {"_make_memoryless", as_method(make), METH_FASTCALL, nullptr},
-    {"_resize_memoryless", as_method(resize_), METH_FASTCALL, nullptr},
-    {"_bump_memoryless", bump, METH_O, nullptr},
+    {"_reset_memoryless", as_method(reset), METH_FASTCALL, nullptr},
     {},
 };
 

@@ -19,6 +19,8 @@ namespace rush {
 inline constexpr auto kMemoryless = TensorImpl::Flag(128);
 
 inline bool is_memoryless(const Tensor& t) { return t.impl()->has(kMemoryless); }
+// How many elements sizes stand for. No memory holds them all, so they need only be countable.
+RUSH_API int64_t memoryless_numel(IntList sizes);
 RUSH_API Tensor make_memoryless(IntList sizes, DType dtype, Device device);
 
 // The sum of two gradients of which at least one has no memory. In place: `a` has memory, and takes

@@ -28,8 +28,10 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Another name of `mm`; the first may be sparse."""
-    return _C.mm(input, mat2)
+    """hspmm by its first name: the rows that are not empty, as a sparse tensor."""
+    from rushlight.sparse._products import hspmm
+
+    return hspmm(input, mat2)
 
 
 def _bounds(offs, total, what):

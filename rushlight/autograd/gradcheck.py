@@ -37,6 +37,15 @@ def _is_differentiable(x):
     return isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex())
 
 
+def _of_values(func, inputs):
+    """The function and its inputs, with values in the place of sparse tensors."""
+    if all(x.layout is rushlight.strided for x in _as_tuple(inputs) if isinstance(x, Tensor)):
+        return func, inputs
+    from rushlight.sparse._gradients import through_values
+
+    return through_values(func, _as_tuple(inputs))
+
+
 def _checked_inputs(inputs, check_forward):
     inputs = _as_tuple(inputs)
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
@@ -449,7 +458,7 @@ def gradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor | S
         check_undefined_grad, check_grad_dtypes, check_batched_grad, check_batched_forward_grad,
             check_forward_ad, check_backward_ad: what else is checked.
         fast_mode: one random direction instead of all.
-        masked: accepted, for sparse tensors.
+        masked: accepted; of sparse inputs the elements that are there are changed.
 
     Example:
         >>> x = rl.tensor([0.5], dtype=rl.float64, requires_grad=True)
@@ -464,7 +473,8 @@ def gradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor | S
         raise AssertionError("gradcheck: check_batched_grad needs check_backward_ad=True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("gradcheck: check_batched_forward_grad needs check_forward_ad=True")
-    del masked  # for sparse inputs, which Rushlight does not have
+    del masked  # gradients of sparse inputs are those of their values
+    func, inputs = _of_values(func, inputs)
     inputs = _checked_inputs(inputs, check_forward_ad)
     try:
         check = _Check(func, inputs, eps, atol, rtol, nondet_tol)
@@ -525,7 +535,7 @@ def gradgradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor
         check_undefined_grad, check_grad_dtypes, check_batched_grad, check_fwd_over_rev,
             check_rev_over_rev: what else is checked.
         fast_mode: one random direction instead of all.
-        masked: accepted, for sparse tensors.
+        masked: accepted; of sparse inputs the elements that are there are changed.
 
     Example:
         >>> x = rl.tensor([0.5], dtype=rl.float64, requires_grad=True)
@@ -536,7 +546,7 @@ def gradgradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor
         raise AssertionError(
             "gradgradcheck: at least one of check_fwd_over_rev and check_rev_over_rev must be True"
         )
-    inputs = _as_tuple(inputs)
+    func, inputs = _of_values(func, _as_tuple(inputs))
     if grad_outputs is None:
         with enable_grad():
             result = _as_tuple(func(*inputs))

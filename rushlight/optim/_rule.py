@@ -8,7 +8,7 @@ how the states of a parameter begin.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, cast, overload
+from typing import Any, ClassVar, NoReturn, cast, overload
 
 from rushlight import _C, config
 from rushlight._C import Tensor, _cuda
@@ -144,10 +144,7 @@ class RuleOptimizer(Optimizer):
 
     def _step_sparse(self, p, group):
         """A step of one parameter by its sparse gradient."""
-        name = type(self).__name__
-        raise RuntimeError(
-            f"{name}: does not take sparse gradients; SparseAdam, SGD and Adagrad do"
-        )
+        raise_for_sparse(self)
 
     def _step_group(self, group):
         states, options = self._states(group), self._options(group)
@@ -194,8 +191,16 @@ class RuleOptimizer(Optimizer):
                     self.state[p][key] = self.state[p][key].to(p.device)
 
 
+def raise_for_sparse(optimizer: Optimizer) -> NoReturn:
+    """What most optimisers say to a sparse gradient."""
+    name = type(optimizer).__name__
+    raise RuntimeError(f"{name}: does not take sparse gradients; SparseAdam, SGD and Adagrad do")
+
+
 class EachParameter(Optimizer):
     """Base of the optimisers that update one parameter after the other, by `_step_one`."""
+
+    _takes_sparse = False
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -207,8 +212,11 @@ class EachParameter(Optimizer):
         loss = _loss_of(closure)
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    self._step_one(p, group)
+                if (grad := p.grad) is None:
+                    continue
+                if grad.layout is not _C.strided and not self._takes_sparse:
+                    raise_for_sparse(self)
+                self._step_one(p, group)
         return loss
 
     def _step_one(self, p, group):

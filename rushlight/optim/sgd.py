@@ -103,6 +103,8 @@ class SGD(RuleOptimizer):
         if group["momentum"] != 0:
             state = self.state[p]
             buffer = state.get("momentum_buffer")
+            if grad.is_sparse:  # the buffer keeps one row per index
+                grad = grad.coalesce()
             if buffer is None:
                 buffer = state["momentum_buffer"] = grad.clone()
             else:

@@ -35,6 +35,8 @@ class SparseAdam(EachParameter):
         tensor([ 0.0000,  0.0000, -0.5000])
     """
 
+    _takes_sparse = True
+
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  maximize: bool = False) -> None:  # fmt: skip

@@ -83,7 +83,7 @@ class TensorWriter(PickleWriter):
         if isinstance(obj, Tensor) and obj.is_quantized:
             self._write_quantized(obj)
         elif isinstance(obj, Tensor) and obj.layout is not _C.strided:
-            self._call(obj, "torch._utils", "_rebuild_sparse_tensor", obj.__reduce_ex__(2)[1])
+            self._write_sparse(obj)
         elif isinstance(obj, Tensor):
             if type(obj).__reduce_ex__ not in _our_reduces():
                 return False  # the subclass has its own way
@@ -176,10 +176,18 @@ class TensorWriter(PickleWriter):
             self.put(pickle.TUPLE + pickle.REDUCE)
         self.memoize(tensor)
 
+    def _write_sparse(self, tensor):
+        if isinstance(tensor, _parameter_class()):
+            self._write_parameter(tensor, None)
+            self.memoize(tensor)
+        else:
+            args = tensor.__reduce_ex__(2)[1]
+            self._call(tensor, "torch._utils", "_rebuild_sparse_tensor", args)
+
     def _write_parameter(self, parameter, state):
         self.put_global("torch._utils", "_rebuild_parameter" + ("_with_state" if state else ""))
         self.put(pickle.MARK)
-        self._write_tensor(parameter.data)
+        self.write(parameter.data)
         self.write(parameter.requires_grad)
         self._put_no_hooks()
         if state:

@@ -43,7 +43,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     if reduce == "sum":
         if not isinstance(mat1, SparseTensor) and not isinstance(mat2, SparseTensor):
             return mat1.mm(mat2)
-        return _products.mm(mat1, mat2, "sparse.mm")
+        return _products.mm(mat1, mat2, name="sparse.mm")
     from rushlight.sparse._reduced_products import reduced_mm
 
     return reduced_mm(mat1, mat2, reduce)

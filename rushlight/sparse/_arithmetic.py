@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import no_grad
-from rushlight.sparse._convert import coalesce, keys_of, sparse_mask, to_coo, to_sparse
+from rushlight.sparse._convert import (
+    coalesce,
+    keys_of,
+    merged,
+    sparse_mask,
+    to_coo,
+    to_dense,
+    to_sparse,
+)
 from rushlight.sparse._tensor import (
     BLOCK_LAYOUTS,
     COO,
@@ -27,7 +36,29 @@ def same_places(a: SparseTensor, b: SparseTensor) -> bool:
 
 
 def _is_number(x):
-    return not isinstance(x, Tensor) or (x.dim() == 0 and not isinstance(x, SparseTensor))
+    if isinstance(x, Tensor):
+        return x.dim() == 0 and not isinstance(x, SparseTensor)
+    return isinstance(x, numbers.Number)
+
+
+def _check_operand(name, x):
+    if not isinstance(x, Tensor) and not _is_number(x):
+        raise TypeError(f"{name}: a sparse tensor goes with tensors and numbers, not with "
+                        f"{type(x).__name__}")  # fmt: skip
+
+
+def _check_alpha(name, alpha, dtype):
+    """alpha must not be of a wider kind than the numbers that it multiplies."""
+    if isinstance(alpha, Tensor) and alpha.numel() != 1:
+        raise RuntimeError(f"{name}: alpha must be a number, got shape {list(alpha.shape)}")
+    kind = alpha.dtype if isinstance(alpha, Tensor) else _C.tensor(alpha).dtype
+    whole = not dtype.is_floating_point and not dtype.is_complex
+    if (
+        (kind.is_complex and not dtype.is_complex)
+        or (whole and kind.is_floating_point)
+        or (kind == _C.bool and dtype != _C.bool)
+    ):
+        raise RuntimeError(f"{name}: alpha of {kind} does not go with numbers of {dtype}")
 
 
 def _check_sizes(name, a, b):
@@ -89,7 +120,7 @@ def _joined(a, b, alpha):
 def _places(b):
     """Where the elements of a sparse_coo tensor are in a dense one whose sparse dims are one."""
     n = b.sparse_dim()
-    return n, keys_of(b._parts[0], b.shape[:n]) if n else b._parts[0].new_zeros(b._vals.shape[0])
+    return n, keys_of(b._parts[0], b.shape[:n])
 
 
 def _added_to_dense(a, b, alpha):
@@ -97,12 +128,23 @@ def _added_to_dense(a, b, alpha):
     b = to_coo(b)
     dtype = _C.result_type(a, b._vals)
     n, at = _places(b)
-    flat = a.to(dtype).reshape(-1, *b.shape[n:])
-    return flat.index_add(0, at, _scaled(b._vals, alpha).to(dtype)).reshape(a.shape)
+    found = merged(a.to(dtype), n).index_add(0, at, _scaled(b._vals.to(dtype), alpha))
+    return found.reshape(a.shape)
 
 
-def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    """a + alpha * b: two sparse tensors, or a dense and a sparse one."""
+def _check_added(name, a, b, alpha):
+    _check_operand(name, a)
+    _check_operand(name, b)
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and not (
+        type(alpha) is int and abs(alpha) == 1
+    ):  # fmt: skip
+        _check_alpha(name, alpha, _C.promote_types(a.dtype, b.dtype))
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input + alpha * other: two sparse tensors, or a dense and a sparse one."""
+    a, b = input, other
+    _check_added("add", a, b, alpha)
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
         _check_sizes("add", a, b)
         if a._layout is not b._layout:
@@ -115,43 +157,47 @@ def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
                        "sparse, or to_dense() first")  # fmt: skip
 
 
-def add_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    """a += alpha * b."""
+def add_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input += alpha * other."""
+    a, b = input, other
     if isinstance(a, SparseTensor):
         return change("add_", a, add(a, b, alpha=alpha))
+    _check_added("add_", a, b, alpha)
     _check_sizes("add_", a, b)
     b = to_coo(b)
     n, at = _places(b)
-    values = _scaled(b._vals, alpha)
-    if not _C.can_cast(values.dtype, a.dtype):
-        raise _C.DTypeError(
-            f"add_: values of {values.dtype} cannot be added to a tensor of {a.dtype}"
-        )
+    if not _C.can_cast(b.dtype, a.dtype):
+        raise _C.DTypeError(f"add_: values of {b.dtype} cannot be added to a tensor of {a.dtype}")
+    values = _scaled(b._vals.to(a.dtype), alpha)
     if n == 1:
-        return a.index_add_(0, at, values.to(a.dtype))
+        return a.index_add_(0, at, values)
     if a.is_contiguous():
-        a.view(-1, *b.shape[n:]).index_add_(0, at, values.to(a.dtype))
+        merged(a, n).index_add_(0, at, values)  # a view of it
         return a
-    return a.index_put_(tuple(b._parts[0]), values.to(a.dtype), accumulate=True)
+    return a.index_put_(tuple(b._parts[0]), values, accumulate=True)
 
 
-def _negated(alpha):
+def _negated(name, a, b, alpha):
+    if any(isinstance(x, Tensor) and x.dtype == _C.bool for x in (a, b)):
+        raise RuntimeError(f"{name}: bools cannot be subtracted; use logical operators")
+    if isinstance(alpha, bool):
+        raise RuntimeError(f"{name}: alpha must be a number, got {alpha}")
     return -alpha
 
 
-def sub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    """a - alpha * b."""
-    return add(a, b, alpha=_negated(alpha))
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input - alpha * other."""
+    return add(input, other, alpha=_negated("sub", input, other, alpha))
 
 
-def sub_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    """a -= alpha * b."""
-    return add_(a, b, alpha=_negated(alpha))
+def sub_(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input -= alpha * other."""
+    return add_(input, other, alpha=_negated("sub_", input, other, alpha))
 
 
-def rsub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    """b - alpha * a."""
-    return add(b, a, alpha=_negated(alpha))
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input."""
+    return add(other, input, alpha=_negated("rsub", input, other, alpha))
 
 
 def _times_places(a, b):
@@ -162,6 +208,10 @@ def _times_places(a, b):
             "tensor to that of the other"
         )
     _check_sizes("mul", a, b)
+    if a.sparse_dim() != b.sparse_dim():
+        raise RuntimeError(
+            f"mul: the tensors have {a.sparse_dim()} and {b.sparse_dim()} sparse dims"
+        )
     if a._layout is not COO:
         if same_places(a, b):
             return with_values(a, a._vals * b._vals)
@@ -183,10 +233,12 @@ def _times_places(a, b):
     return make(COO, (a._parts[0].index_select(1, both),), values, a.shape, True)
 
 
-def mul(a: Any, b: Any) -> Any:
-    """a * b: zero, and not kept, where a sparse one has no element."""
-    if not isinstance(a, SparseTensor):
-        a, b = b, a
+def mul(input: Any, other: Any) -> Any:
+    """input * other: zero, and not kept, where a sparse one has no element."""
+    a, b = (input, other) if isinstance(input, SparseTensor) else (other, input)
+    _check_operand("mul", b)
+    if isinstance(b, SparseTensor) and (a.dim() == 0) != (b.dim() == 0):
+        a, b = (a, to_dense(b)) if b.dim() == 0 else (b, to_dense(a))
     if isinstance(b, SparseTensor):
         return _times_places(a, b)
     if _is_number(b):
@@ -195,17 +247,24 @@ def mul(a: Any, b: Any) -> Any:
     return with_values(a, a._vals * sparse_mask(wide, a)._vals)
 
 
-def div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
-    """a / b for a sparse tensor and a number."""
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """input / other for a sparse tensor and a number."""
+    a, b = input, other
+    _check_operand("div", b)
     if not isinstance(a, SparseTensor) or not _is_number(b):
         raise RuntimeError("div: a sparse tensor can be divided by a number or a 0-d tensor only")
     a = a if rounding_mode is None or a._layout is not COO else coalesce(a)
     return with_values(a, _C.div(a._vals, b, rounding_mode=rounding_mode))
 
 
-def pow(a: Any, b: Any) -> Any:
-    """a ** b for a sparse tensor and a number above 0."""
-    if not isinstance(a, SparseTensor) or not _is_number(b) or not b > 0:
-        raise RuntimeError("pow: a sparse tensor to the power of a number above 0 only")
+def pow(input: Any, exponent: Any) -> Any:
+    """input ** exponent for a sparse tensor and a number that is not 0; elements that are not there
+    stay 0."""
+    a, b = input, exponent
+    _check_operand("pow", b)
+    if not isinstance(a, SparseTensor) or not _is_number(b):
+        raise NotImplementedError("pow: a sparse tensor to the power of a number only")
+    if b == 0 or isinstance(b, complex):
+        raise RuntimeError("pow: a sparse tensor to the power of a real number other than 0 only")
     a = coalesce(a) if a._layout is COO else a
     return with_values(a, a._vals**b)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,6 +70,11 @@ def indices_of(keys: Tensor, sizes: Sequence[int]) -> Tensor:
     return _C.stack(rows[::-1]) if rows else keys.new_empty((0, keys.shape[0]))
 
 
+def merged(x: Tensor, n: int) -> Tensor:
+    """A strided tensor with its first n dims made one."""
+    return x.reshape(math.prod(x.shape[:n]), *x.shape[n:])
+
+
 def add_up(values: Tensor, places: Tensor, count: int) -> Tensor:
     """Values that have the same place, added; `count` places."""
     shape = (count, *values.shape[1:])
@@ -104,13 +111,8 @@ def coalesce(x: SparseTensor) -> SparseTensor:
 
 
 def _coo_to_dense(indices, values, size):
-    sparse_dim = indices.shape[0]
-    count = 1
-    for n in size[:sparse_dim]:
-        count *= n
-    keys = keys_of(indices, size[:sparse_dim]) if sparse_dim else indices.new_zeros(
-        values.shape[0])  # fmt: skip
-    return add_up(values, keys, count).reshape(tuple(size))
+    places = size[: indices.shape[0]]
+    return add_up(values, keys_of(indices, places), math.prod(places)).reshape(tuple(size))
 
 
 def to_coo(x: SparseTensor) -> SparseTensor:
@@ -126,7 +128,7 @@ def to_coo(x: SparseTensor) -> SparseTensor:
         down, right = numbers(high, plain), numbers(wide, plain)
         rows = (rows[:, None, None] * high + down[:, None]).expand(-1, -1, wide).reshape(-1)
         columns = (columns[:, None, None] * wide + right).expand(-1, high, -1).reshape(-1)
-        values = values.reshape(-1, *values.shape[3:])
+        values = merged(values, 3)
     ordered = x._layout is CSR and _is_ordered(x)
     return make(COO, (_C.stack((rows, columns)),), values, x.shape, ordered)
 
@@ -177,7 +179,7 @@ def from_dense(x: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     if n < x.dim():
         seen = seen.flatten(n).any(-1)
     keys = seen.reshape(-1).nonzero().squeeze(1)
-    values = x.reshape(-1, *x.shape[n:]).index_select(0, keys)
+    values = merged(x, n).index_select(0, keys)
     return make(COO, (indices_of(keys, x.shape[:n]),), values, x.shape, True)
 
 
@@ -201,7 +203,11 @@ def _blocked(name, layout, x, blocksize):
     if blocksize is None:
         raise RuntimeError(f"{name}: blocksize is missing: a tuple of the rows and columns of one "
                            "block")  # fmt: skip
-    high, wide = (int(b) for b in blocksize)
+    given = (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
+    if len(given) != 2:
+        raise RuntimeError(f"{name}: blocksize must be the rows and columns of one block, got "
+                           f"{given}")  # fmt: skip
+    high, wide = (operator.index(b) for b in given)
     if high < 1 or wide < 1 or x.shape[0] % high or x.shape[1] % wide:
         raise RuntimeError(f"{name}: sizes {list(x.shape)} are no multiple of the blocks, "
                            f"{(high, wide)}")  # fmt: skip
@@ -235,6 +241,8 @@ def to_sparse(
     if sparse_dim is not None and (layout is not None or blocksize is not None):
         raise RuntimeError("to_sparse: sparse_dim does not go with layout or blocksize")
     layout = COO if layout is None else layout
+    if layout is _C.strided:
+        return to_dense(x)
     if layout not in NAMES:
         raise RuntimeError(f"to_sparse: {layout} is no sparse layout")
     name = "to_sparse" if layout is COO else "to_" + NAMES[layout]
@@ -280,7 +288,7 @@ def sparse_mask(x: Tensor, mask: SparseTensor) -> SparseTensor:
     else:
         n = indices.shape[0]
         keys = keys_of(indices, x.shape[:n])
-        values = x.reshape(-1, *x.shape[n:]).index_select(0, keys)
+        values = merged(x, n).index_select(0, keys)
     if mask._layout is not COO:
         values = values.reshape(mask._vals.shape)
     return make(mask._layout, mask._parts, values, mask.shape, mask._sorted)

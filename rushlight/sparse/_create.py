@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -88,9 +89,10 @@ def _values(name, values, dtype, device):
 
 
 def _sizes(name, size):
-    if isinstance(size, int):
-        size = (size,)
-    size = tuple(int(n) for n in size)
+    given = (size,) if hasattr(size, "__index__") else size
+    if isinstance(given, Tensor) or not all(hasattr(n, "__index__") for n in given):
+        raise TypeError(f"{name}: size must be a tuple of ints, got {size!r}")
+    size = tuple(operator.index(n) for n in given)
     for n in size:
         if n < 0:
             raise RuntimeError(f"{name}: sizes must not be negative, got {list(size)}")
@@ -144,8 +146,9 @@ def _check_is_coalesced(name, indices, size):
 
 
 def sparse_coo_tensor(
-    indices: Any, values: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
+    indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> SparseTensor:  # fmt: skip
     """A tensor of layout sparse_coo: values at indices, of which there is one row per sparse dim.
@@ -153,8 +156,8 @@ def sparse_coo_tensor(
     Values at the same index add up. With a size alone, an empty tensor.
     """
     name = "sparse_coo_tensor"
-    if values is None and size is None:
-        size = _sizes(name, indices)
+    if values is None and (indices is None or size is None):
+        size = _sizes(name, indices if size is None else size)
         dtype = dtype or _C.get_default_dtype()
         device = _C.device(device) if device is not None else _C.get_default_device()
         empty = _C.empty(len(size), 0, dtype=_C.int64, device=device)
@@ -186,7 +189,7 @@ def sparse_coo_tensor(
 
 def block_size(layout: Any, values: Tensor) -> tuple[int, int]:
     """Rows and columns of one block; of layouts without blocks (1, 1)."""
-    return (values.shape[-2], values.shape[-1]) if layout in BLOCK_LAYOUTS else (1, 1)
+    return (values.shape[1], values.shape[2]) if layout in BLOCK_LAYOUTS else (1, 1)
 
 
 def _words(layout):
@@ -195,8 +198,8 @@ def _words(layout):
 
 
 def _inferred_size(layout, compressed, plain, values):
-    block = values.shape[1:3] if layout in BLOCK_LAYOUTS else (1, 1)
-    long = compressed.shape[-1] - 1
+    block = block_size(layout, values)
+    long = max(compressed.shape[0] - 1, 0)
     wide = int(plain.max()) + 1 if plain.numel() else 0
     rows, columns = (long, wide) if layout in ROW_LAYOUTS else (wide, long)
     dense = values.shape[3:] if layout in BLOCK_LAYOUTS else values.shape[1:]
@@ -224,15 +227,19 @@ def check_bounds(name: str, words: tuple[str, str], compressed: Tensor, plain: T
                            f"{plain.min().item()} to {plain.max().item()}")  # fmt: skip
 
 
+def _check_index(name, word, t):
+    if t.dtype not in (_C.int64, _C.int32):
+        raise RuntimeError(f"{name}: {word} must be int64 or int32, got {t.dtype}")
+    if t.dim() > 1:
+        raise NotImplementedError(
+            f"{name}: batches of matrices are not there; {word} has shape {list(t.shape)}"
+        )
+    if t.dim() == 0:
+        raise RuntimeError(f"{name}: {word} must be a list of ints, got one number")
+
+
 def _check_compressed(name, layout, compressed, plain, values, size, thorough):
     words = _words(layout)
-    for word, t in zip(words, (compressed, plain), strict=True):
-        if t.dtype not in (_C.int64, _C.int32):
-            raise RuntimeError(f"{name}: {word} must be int64 or int32, got {t.dtype}")
-        if t.dim() > 1:
-            raise NotImplementedError(
-                f"{name}: batches of matrices are not there; {word} has shape {list(t.shape)}"
-            )
     if compressed.dtype != plain.dtype:
         raise RuntimeError(f"{name}: {words[0]} and {words[1]} must have one dtype, got "
                            f"{compressed.dtype} and {plain.dtype}")  # fmt: skip
@@ -245,7 +252,7 @@ def _check_compressed(name, layout, compressed, plain, values, size, thorough):
         raise RuntimeError(f"{name}: size {list(size)} is no multiple of the blocks, {block}")
     rows, columns = size[0] // block[0], size[1] // block[1]
     long, wide = (rows, columns) if layout in ROW_LAYOUTS else (columns, rows)
-    if compressed.dim() != 1 or compressed.shape[0] != long + 1:
+    if compressed.shape[0] != long + 1:
         raise RuntimeError(f"{name}: {words[0]} must have {long + 1} elements for size "
                            f"{list(size)}, got shape {list(compressed.shape)}")  # fmt: skip
     if plain.shape[0] != values.shape[0]:
@@ -268,8 +275,11 @@ def _compressed(name, layout, parts, values, size, dtype, device, pinned, requir
     values = _values(name, values, dtype, device)
     indices = []
     for given in parts:
-        t = given if isinstance(given, Tensor) else _C.tensor(given, dtype=_C.int64)
+        t = given if isinstance(given, Tensor) else _C.tensor(given)
+        t = t if isinstance(given, Tensor) or t.numel() else t.long()  # [] has no dtype
         indices.append(t.detach().to(values.device))
+    for word, t in zip(_words(layout), indices, strict=True):
+        _check_index(name, word, t)
     if layout in BLOCK_LAYOUTS and values.dim() < 3:
         raise RuntimeError(f"{name}: values must have a dim of blocks and two dims of their "
                            f"elements, got shape {list(values.shape)}")  # fmt: skip
@@ -347,6 +357,5 @@ def rebuild(layout: Any, data: Sequence[Any]) -> SparseTensor:
         )
     else:
         compressed, plain, values, size = data
-        made = sparse_compressed_tensor(compressed, plain, values.detach(), size, layout=layout,
-                                        check_invariants=True)  # fmt: skip
+        made = sparse_compressed_tensor(compressed, plain, values.detach(), size, layout=layout)
     return made.requires_grad_(values.requires_grad)

@@ -7,14 +7,14 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import Function
-from rushlight.sparse._convert import groups_of
+from rushlight.sparse._convert import groups_of, merged, to_dense
 from rushlight.sparse._tensor import COO, SparseTensor, make, values_at, with_values
 
 
 def _of_rows(indices, rows, count, padding_idx):
     """The gradient of a table of `count` rows; the row padding_idx gets none."""
     indices = indices.reshape(-1).long()
-    rows = rows.reshape(indices.shape[0], rows.shape[-1])
+    rows = merged(rows, rows.dim() - 1)
     if padding_idx >= 0:
         kept = (indices != padding_idx).nonzero().squeeze(1)
         indices, rows = indices.index_select(0, kept), rows.index_select(0, kept)
@@ -102,3 +102,18 @@ def like_inputs(tensors: Any, grads: Any) -> tuple[Any, ...]:
         with_values(t, g) if isinstance(t, SparseTensor) and g is not None else g
         for t, g in zip(tensors, grads, strict=True)
     )
+
+
+def through_values(function: Any, inputs: Any) -> tuple[Any, Any]:
+    """A function of the values of those inputs that are sparse and need a gradient; where it gives
+    sparse tensors, of dense outputs."""
+    sparse = {i: x for i, x in enumerate(inputs) if isinstance(x, SparseTensor) and x.requires_grad}
+
+    def of_values(*given):
+        found = function(*(with_values(sparse[i], v) if i in sparse else v
+                           for i, v in enumerate(given)))  # fmt: skip
+        if isinstance(found, tuple | list):
+            return tuple(to_dense(y) if isinstance(y, SparseTensor) else y for y in found)
+        return to_dense(found) if isinstance(found, SparseTensor) else found
+
+    return of_values, tuple(sparse[i]._vals if i in sparse else x for i, x in enumerate(inputs))

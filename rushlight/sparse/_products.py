@@ -21,6 +21,7 @@ from rushlight.sparse._convert import (
     groups_of,
     numbers,
     to_coo,
+    to_dense,
     to_sparse,
 )
 from rushlight.sparse._create import check_bounds
@@ -238,8 +239,11 @@ def _times_sparse(a, b):
     return coalesce(make(COO, (indices,), values, (a.shape[0], b.shape[1])))
 
 
-def mm(a: Any, b: Any, name: str = "mm") -> Any:
+def mm(input: Any, mat2: Any, *, name: str = "mm") -> Any:
     """The product of two matrices, of which at least one is sparse."""
+    a, b = input, mat2
+    if not isinstance(a, SparseTensor) and not isinstance(b, SparseTensor):
+        raise RuntimeError(f"{name}: one of the matrices must be sparse")
     if a.dim() != 2 or b.dim() != 2:
         raise RuntimeError(f"{name}: expected two matrices, got sizes {list(a.shape)} and "
                            f"{list(b.shape)}")  # fmt: skip
@@ -259,18 +263,20 @@ def mm(a: Any, b: Any, name: str = "mm") -> Any:
     return to_sparse(found, layout=CSR) if layout is CSR else found
 
 
-def mv(a: Any, b: Any) -> Tensor:
+def mv(input: Any, vec: Any, *, name: str = "mv") -> Tensor:
     """A sparse matrix times a vector."""
+    a, b = input, vec
     if a.dim() != 2 or b.dim() != 1 or isinstance(b, SparseTensor):
         raise RuntimeError(
-            f"mv: expected a matrix and a dense vector, got sizes {list(a.shape)} and "
+            f"{name}: expected a matrix and a dense vector, got sizes {list(a.shape)} and "
             f"{list(b.shape)}"
         )
-    return mm(a, b.unsqueeze(1), "mv").squeeze(1)
+    return mm(a, b.unsqueeze(1), name=name).squeeze(1)
 
 
-def bmm(a: Any, b: Any) -> Tensor:
+def bmm(input: Any, mat2: Any) -> Tensor:
     """Products of matrices side by side: a sparse_coo tensor times a dense one, or the reverse."""
+    a, b = input, mat2
     if a.dim() != 3 or b.dim() != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(f"bmm: sizes {list(a.shape)} and {list(b.shape)} do not go together")
     a, b = _lowered(a, b)
@@ -287,12 +293,13 @@ def bmm(a: Any, b: Any) -> Tensor:
     return product(a._vals, b.reshape(count * inner, -1), rows_of(wide)).reshape(count, rows, -1)
 
 
-def matmul(a: Any, b: Any) -> Any:
-    """a @ b where at least one is sparse."""
+def matmul(input: Any, other: Any) -> Any:
+    """input @ other where at least one is sparse."""
+    a, b = input, other
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         raise TypeError("matmul: expected two tensors")
     if a.dim() == 2 and b.dim() == 2:
-        return mm(a, b, "matmul")
+        return mm(a, b, name="matmul")
     if a.dim() == 2 and b.dim() == 1:
         return mv(a, b)
     if a.dim() == 1 and b.dim() == 2:
@@ -305,24 +312,44 @@ def matmul(a: Any, b: Any) -> Any:
     )
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta * input + alpha * (mat1 @ mat2)."""
-    found = mm(mat1, mat2, "addmm")
+def _factor(name, factor, dtype):
+    """alpha or beta as a number of the dtype's kind: of integers the part before the point."""
+    if isinstance(factor, Tensor):
+        factor = factor.item()
+    if isinstance(factor, complex) and not dtype.is_complex:
+        raise RuntimeError(f"{name}: {factor} does not go with numbers of {dtype}")
+    return factor if dtype.is_floating_point or dtype.is_complex else int(factor)
+
+
+def _added(name, input, found, beta, alpha):
+    """beta * input + alpha * found, a product; input may have to be expanded."""
+    if input.dtype != found.dtype:
+        raise _C.DTypeError(f"{name}: input must have the dtype of the product, {found.dtype}, got "
+                            f"{input.dtype}")  # fmt: skip
+    alpha, beta = (_factor(name, f, found.dtype) for f in (alpha, beta))
+    if not isinstance(input, SparseTensor):
+        wanted = found.shape[found.dim() - input.dim() :] if input.dim() <= found.dim() else None
+        if wanted is None or any(n not in (1, m) for n, m in zip(input.shape, wanted, strict=True)):
+            raise _C.ShapeError(f"{name}: input of sizes {list(input.shape)} does not expand to "
+                                f"those of the product, {list(found.shape)}")  # fmt: skip
+        found = to_dense(found)
+    elif not isinstance(found, SparseTensor):
+        raise RuntimeError(f"{name}: a sparse input goes with two sparse matrices")
     if alpha != 1:
         found = found * alpha
-    if isinstance(found, SparseTensor) != isinstance(input, SparseTensor):
-        if isinstance(input, SparseTensor):
-            raise RuntimeError("addmm: a sparse input goes with two sparse matrices")
-        found = found.to_dense()
-    if beta == 0 and not isinstance(input, SparseTensor):
-        return found.expand(found.shape)
+    if beta == 0 and (not isinstance(input, SparseTensor) or input._layout is found._layout):
+        return found  # whatever is in input, nan too
     return (input if beta == 1 else input * beta) + found
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    return _added("addmm", input, mm(mat1, mat2, name="addmm"), beta, alpha)
 
 
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
-    found = mv(mat, vec)
-    return (input if beta == 1 else input * beta) + (found if alpha == 1 else found * alpha)
+    return _added("addmv", input, mv(mat, vec, name="addmv"), beta, alpha)
 
 
 def sampled_addmm(
@@ -362,12 +389,12 @@ def _into(name, made, out):
 
 def smm(input: Any, mat: Any) -> SparseTensor:
     """The product of a sparse and a dense matrix, as a sparse one."""
-    return to_sparse(mm(input, mat, "smm").to_dense())
+    return to_sparse(mm(input, mat, name="smm").to_dense())
 
 
 def hspmm(mat1: Tensor, mat2: Tensor) -> SparseTensor:
     """A sparse times a dense matrix: the rows that are not empty, as a sparse tensor."""
-    return from_dense(mm(mat1, mat2, "hspmm"), 1)
+    return from_dense(mm(mat1, mat2, name="hspmm"), 1)
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> SparseTensor:

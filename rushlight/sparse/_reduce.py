@@ -87,7 +87,7 @@ def _softmax(name, input, dim, dtype, log):
     which, count = _groups(x, at)
     lowest = values.new_full((count, *values.shape[1:]), -float("inf"))
     top = lowest.index_reduce(0, which, values.detach(), _LARGEST)
-    top = _C.where(top.isinf(), _C.zeros_like(top), top).index_select(0, which)
+    top = _C.where(top.isneginf(), _C.zeros_like(top), top).index_select(0, which)
     shifted = values - top
     parts = shifted.exp()
     totals = add_up(parts, which, count)

@@ -19,7 +19,7 @@ from rushlight.sparse._arithmetic import (
     sub,
     sub_,
 )
-from rushlight.sparse._convert import coalesce, sparse_mask, to_dense
+from rushlight.sparse._convert import coalesce, merged, sparse_mask, to_dense
 from rushlight.sparse._tensor import COO, NAMES, SparseTensor, make, replace, with_values
 
 # A rule, and the other names that programs call it by.
@@ -33,15 +33,17 @@ mul: __mul__ __rmul__ multiply
 mul_: __imul__ multiply_
 div: __truediv__ __div__ true_divide
 div_: __itruediv__ true_divide_
+floor_divide: __floordiv__
+floor_divide_: __ifloordiv__
 pow: __pow__
 pow_: __ipow__
 neg: __neg__ negative
 positive: __pos__
 abs: __abs__ absolute
 conj: conj_physical resolve_conj
+trunc: fix
 matmul: __matmul__
 mm: spmm dsmm
-smm: hsmm
 cat: concat concatenate
 transpose: swapaxes swapdims
 asin: arcsin
@@ -54,6 +56,7 @@ _OPERATORS = {
     for line in _NAMES.strip().splitlines()
     for other in line.split(":")[1].split()
 }
+_OPERATORS |= {other + "_": base + "_" for other, base in _OPERATORS.items() if other[-1] != "_"}
 
 # Formulas that map 0 to 0; those of the first line are linear, so values may add up afterwards.
 _LINEAR = "neg deg2rad rad2deg conj positive"
@@ -67,10 +70,11 @@ _rules: dict[str, Callable[..., Any]] = {
     "matmul": _products.matmul, "addmm": _products.addmm, "addmv": _products.addmv,
     "smm": _products.smm, "sspaddmm": _products.sspaddmm, "t": _shapes.t,
     "transpose": _shapes.transpose, "permute": _shapes.permute, "unsqueeze": _shapes.unsqueeze,
-    "squeeze": _shapes.squeeze, "select": _shapes.select, "narrow": _shapes.narrow,
-    "narrow_copy": _shapes.narrow, "index_select": _shapes.index_select,
-    "__getitem__": _shapes.getitem, "cat": _shapes.cat, "stack": _shapes.stack,
-    "sum": _reduce.sum, "norm": _reduce.norm, "sparse_mask": sparse_mask, "to_dense": to_dense,
+    "squeeze": _shapes.squeeze, "select": _shapes.select, "unbind": _shapes.unbind,
+    "narrow": _shapes.narrow, "narrow_copy": _shapes.narrow,
+    "index_select": _shapes.index_select, "__getitem__": _shapes.getitem, "cat": _shapes.cat,
+    "stack": _shapes.stack, "sum": _reduce.sum, "norm": _reduce.norm, "sparse_mask": sparse_mask,
+    "to_dense": to_dense,
 }  # fmt: skip
 
 
@@ -87,6 +91,11 @@ def rule(function):
     return function
 
 
+@rule
+def floor_divide(input, other):
+    return div(input, other, rounding_mode="floor")
+
+
 def _formula(name, linear):
     run = getattr(_C.Tensor, name)
 
@@ -101,7 +110,7 @@ def _cast(name):
     run = getattr(_C.Tensor, name)
 
     def cast(x, *args, **kwargs):
-        values = run(x._vals)
+        values = run(x._vals, *args, **kwargs)
         return x if values is x._vals else with_values(x, values)
 
     return cast
@@ -119,15 +128,16 @@ def _in_place(name):
     run = _rules[name]
 
     def write(x, *args, **kwargs):
+        args = (*args, *(kwargs.pop(k) for k in ("other", "exponent") if k in kwargs))
         if not isinstance(x, SparseTensor):
-            return getattr(x, name + "_")(*(to_dense(a) if isinstance(a, SparseTensor) else a
-                                            for a in args), **kwargs)  # fmt: skip
+            dense = [to_dense(a) if isinstance(a, SparseTensor) else a for a in args]
+            return getattr(x, name + "_")(*dense, **kwargs)
         return change(name + "_", x, run(x, *args, **kwargs))
 
     return write
 
 
-for _name in [*_LINEAR.split(), *_FROM_ZERO.split(), "mul", "div", "pow"]:
+for _name in [*_LINEAR.split(), *_FROM_ZERO.split(), "mul", "div", "floor_divide", "pow"]:
     if hasattr(_C.Tensor, _name + "_"):
         _rules[_name + "_"] = _in_place(_name)
 
@@ -160,7 +170,7 @@ def to(x, *args, **kwargs):
 
 
 @rule
-def cpu(x, memory_format=None):
+def cpu(x, *, memory_format=None):
     return _moved(x, x._vals.cpu())
 
 
@@ -193,15 +203,13 @@ def is_shared(x):
 
 
 @rule
-def linear(x, weight, bias=None):
-    found = _products.mm(weight, x.reshape(-1, x.shape[-1]).t(), "linear").t()
-    found = found.reshape(*x.shape[:-1], weight.shape[0])
+def linear(input, weight, bias=None):
+    if isinstance(input, SparseTensor):
+        found = _products.mm(input, weight.t(), name="linear")
+    else:
+        found = _products.mm(weight, merged(input, input.dim() - 1).t(), name="linear").t()
+        found = found.reshape(*input.shape[:-1], weight.shape[0])
     return found if bias is None else found + bias
-
-
-@rule
-def floor_divide(x, other):
-    return div(x, other, rounding_mode="floor")
 
 
 @rule
@@ -213,14 +221,34 @@ def type_as(x, other):
 
 
 @rule
-def clone(x, memory_format=None):
+def clone(x, *, memory_format=None):
     parts = tuple(p.clone() for p in x._parts)
     return make(x._layout, parts, x._vals.clone(), x.shape, x._sorted)
 
 
 @rule
-def contiguous(x, memory_format=None):
+def contiguous(x, *, memory_format=None):
     return x
+
+
+@rule
+def resolve_neg(x):
+    return x
+
+
+@rule
+def is_neg(x):
+    return False
+
+
+@rule
+def is_conj(x):
+    return False
+
+
+@rule
+def adjoint(x):
+    return x.mH
 
 
 @rule
@@ -270,6 +298,9 @@ _rules["zeros_like"], _rules["empty_like"] = _empty_like("zeros"), _empty_like("
 def zero_(x):
     if not isinstance(x, SparseTensor):
         return x.zero_()
+    if x._is_grad:  # what it is the gradient of sees the same values
+        x._vals.zero_()
+        return x
     found = _cleared(x)
     if x.requires_grad and _C.is_grad_enabled() and x.is_leaf:
         raise RuntimeError("zero_: a leaf that requires grad is written in place; use no_grad()")
@@ -300,6 +331,14 @@ def any(x, dim=None, keepdim=False):
 
 
 @rule
+def linalg_norm(x, ord=None, dim=None, keepdim=False, *, dtype=None):
+    if ord is not None and x.dim() > 1:  # those of matrices are another thing
+        raise NotImplementedError("linalg.norm: of a sparse matrix only the Frobenius norm, "
+                                  "without ord; norm(p) takes elements as a vector")  # fmt: skip
+    return _reduce.norm(x, "fro" if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+@rule
 def is_same_size(x, other):
     return tuple(x.shape) == tuple(other.shape)
 
@@ -310,29 +349,13 @@ def is_nonzero(x):
 
 
 @rule
-def item(x):
-    if x.numel() != 1:
-        raise RuntimeError(
-            f"item: only a tensor with one element converts to a number, this one has "
-            f"shape {list(x.shape)}"
-        )
-    return to_dense(x).item()
-
-
-@rule
-def numpy(x, *args, **kwargs):
-    raise TypeError("numpy: a sparse tensor is no array; use to_dense() first")
-
-
-_rules["__array__"] = numpy
-
-
-@rule
 def equal(x, other):
     if not isinstance(x, SparseTensor) or not isinstance(other, SparseTensor) or (
-        x._layout is not other._layout or x.shape != other.shape
+        x._layout is not other._layout
     ):  # fmt: skip
-        raise NotImplementedError("equal: both tensors must have one layout and one size")
+        raise NotImplementedError("equal: both tensors must have one layout")
+    if x.shape != other.shape:
+        return False
     if x._layout is COO:
         x, other = coalesce(x), coalesce(other)
     return same_places(x, other) and bool(_C.equal(x._vals, other._vals))
@@ -342,9 +365,13 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function returns that was called with a sparse tensor."""
     name = getattr(func, "__name__", "")
     known = _OPERATORS.get(name, name)
+    if known == "norm" and getattr(func, "__module__", "") == "rushlight.linalg":
+        known = "linalg_norm"
     run = _rules.get(known)
     if "input" in kwargs and not args:
         args = (kwargs.pop("input"),)
+    if "axis" in kwargs:  # NumPy's word
+        kwargs["dim"] = kwargs.pop("axis")
     sparse = known in _DENSE_FIRST or (args and isinstance(args[0], SparseTensor))
     if run is None or not sparse:
         return _unknown(func, name, args, kwargs)

@@ -29,9 +29,10 @@ def wrapped(name: str, dim: int, dims: int) -> int:
     return dim % max(dims, 1)
 
 
-def permute(x: SparseTensor, *dims: Any) -> SparseTensor:
+def permute(x: SparseTensor, *each: Any, dims: Any = None) -> SparseTensor:
     """The dims in another order; sparse dims stay before dense ones."""
-    order = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    order = dims if dims is not None else each
+    order = order[0] if len(order) == 1 and not isinstance(order[0], int) else order
     order = [wrapped("permute", d, x.dim()) for d in order]
     if sorted(order) != list(range(x.dim())):
         raise RuntimeError(f"permute: {order} does not name each of the {x.dim()} dims once")
@@ -155,6 +156,11 @@ def select(x: SparseTensor, dim: int, index: int) -> Tensor:
     return _taken(x, which, kept, size, x._sorted)
 
 
+def unbind(x: SparseTensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """All slices along a dim."""
+    return tuple(select(x, dim, i) for i in range(x.shape[wrapped("unbind", dim, x.dim())]))
+
+
 def cut(x: SparseTensor, dim: int, begin: int, end: int, step: int = 1) -> SparseTensor:
     """The slices from begin up to end along a dim."""
     at = wrapped("slice", dim, x.dim())
@@ -203,6 +209,7 @@ def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     indices, n = x._parts[0], x._parts[0].shape[0]
     wanted = index.reshape(-1).long()
     size = list(x.shape)
+    wanted = _C.where(wanted < 0, wanted + size[at], wanted)
     size[at] = wanted.shape[0]
     if wanted.numel() and (int(wanted.min()) < 0 or int(wanted.max()) >= x.shape[at]):
         raise IndexError(
@@ -224,54 +231,86 @@ def index_select(x: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     return to_sparse(found, layout=layout) if layout in (CSR, CSC) else found
 
 
-def getitem(x: SparseTensor, index: Any) -> Tensor:
-    """x[...]: ints, slices, None, Ellipsis, and lists or tensors of ints."""
-    items = list(index) if isinstance(index, tuple) else [index]
+def _one_index(item, device):
+    """An int, slice, None or Ellipsis as it is; anything else as a vector of ints or bools."""
+    if item is None or item is ... or isinstance(item, slice):
+        return item
+    if isinstance(item, bool) or (isinstance(item, Tensor) and item.dtype == _C.bool
+                                  and item.dim() == 0):  # fmt: skip
+        raise NotImplementedError("indexing: a single bool does not index a sparse tensor")
+    if not isinstance(item, Tensor):
+        if hasattr(item, "__index__"):
+            return item.__index__()
+        item = _C.tensor(item, device=device)
+        item = item if item.numel() else item.long()
+    if item.dtype not in (_C.bool, _C.int64, _C.int32):
+        raise IndexError(f"indexing: indices must be ints or bools, got {item.dtype}")
+    if item.dim() == 0:
+        return int(item)
+    if item.dim() != 1:
+        raise NotImplementedError("indexing: sparse tensors take lists of ints of one dim, "
+                                  f"got shape {list(item.shape)}")  # fmt: skip
+    return item.to(device)
+
+
+def _each_index(x, index):
+    """The parts of an index, one per dim; an Ellipsis as the slices that it stands for."""
+    items = [_one_index(i, x.device) for i in (index if isinstance(index, tuple) else (index,))]
     named = sum(1 for i in items if i is not None and i is not ...)
     if named > x.dim():
         raise IndexError(f"indexing: {named} indices for {x.dim()} dims")
-    if ... in [i for i in items if not isinstance(i, Tensor)]:
-        k = next(k for k, i in enumerate(items) if i is ...)
-        items[k : k + 1] = [slice(None)] * (x.dim() - named)
+    if sum(isinstance(i, Tensor) for i in items) > 1:
+        raise NotImplementedError("indexing: sparse tensors take one list of ints at a time; write "
+                                  "x[a][:, b] for rows and columns")  # fmt: skip
+    first = next((k for k, i in enumerate(items) if i is ...), None)
+    if first is None:
+        return items
+    wide = [slice(None)] * (x.dim() - named)
+    return [*items[:first], *wide, *(i for i in items[first:] if i is not ...)]
+
+
+def getitem(x: SparseTensor, index: Any) -> Tensor:
+    """x[...]: ints, slices, None, Ellipsis, and one list or vector of ints or bools."""
+    items = _each_index(x, index)
     found: Any = x
     dim = 0
-    for item in items:
-        if isinstance(item, Tensor) and item.dim() == 0 and item.dtype != _C.bool:
-            item = int(item)
-        if isinstance(item, bool) or item is ...:
-            raise NotImplementedError("indexing: bools do not index sparse tensors")
+    for k, item in enumerate(items):
         if not isinstance(found, SparseTensor):  # its sparse dims are gone
-            rest = items[items.index(item) if item is not None else dim :]
-            return found[(slice(None),) * dim + tuple(rest)]
+            return found[(slice(None),) * dim + tuple(items[k:])]
         if item is None:
             found = unsqueeze(found, dim)
-            dim += 1
         elif isinstance(item, slice):
             begin, end, step = item.indices(found.shape[dim])
             if step <= 0:
                 raise ValueError(f"indexing: the step of a slice must be positive, got {step}")
             if (begin, end, step) != (0, found.shape[dim], 1):
                 found = cut(found, dim, begin, max(begin, end), step)
-            dim += 1
-        elif hasattr(item, "__index__"):
-            found = select(found, dim, item.__index__())
+        elif isinstance(item, int):
+            found = select(found, dim, item)
+            dim -= 1
         else:
-            places = item if isinstance(item, Tensor) else _C.tensor(item, device=x.device)
-            if places.dtype == _C.bool:
-                places = places.nonzero().squeeze(1)
-            if places.dim() != 1:
-                raise NotImplementedError("indexing: sparse tensors take lists of ints of one dim, "
-                                          f"got shape {list(places.shape)}")  # fmt: skip
-            count = found.shape[dim]
-            found = index_select(found, dim, _C.where(places < 0, places + count, places))
-            dim += 1
+            if item.dtype == _C.bool:
+                if item.shape[0] != found.shape[dim]:
+                    raise IndexError(f"indexing: a mask of {item.shape[0]} elements does not fit "
+                                     f"dim {dim} of size {found.shape[dim]}")  # fmt: skip
+                item = item.nonzero().squeeze(1)
+            found = index_select(found, dim, item)
+        dim += 1
     return found
+
+
+def _check_all_coo(name, tensors):
+    if isinstance(tensors, Tensor):
+        raise TypeError(f"{name}: expected a list of tensors, got one tensor")
+    if not all(isinstance(x, SparseTensor) and x._layout is COO for x in tensors):
+        raise RuntimeError(
+            f"{name}: either all tensors are of layout sparse_coo, or none is sparse"
+        )
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
     """Sparse tensors one after the other along a dim."""
-    if not all(isinstance(x, SparseTensor) and x._layout is COO for x in tensors):
-        raise RuntimeError("cat: either all tensors are of layout sparse_coo, or none is sparse")
+    _check_all_coo("cat", tensors)
     first = tensors[0]
     at = wrapped("cat", dim, first.dim())
     n = first.sparse_dim()
@@ -311,5 +350,6 @@ def _padded(values, dim, left, right):
 
 def stack(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
     """Sparse tensors of one size along a new dim."""
+    _check_all_coo("stack", tensors)
     at = wrapped("stack", dim, tensors[0].dim() + 1)
     return cat([unsqueeze(x, at) for x in tensors], at)

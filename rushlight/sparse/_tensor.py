@@ -42,6 +42,8 @@ class SparseTensor(Tensor):
     _vals: Tensor
     _sorted: bool  # COO: are the indices in order, each there once?
     _rows: Any  # what products need to know of the indices, see _products.py
+    _is_param = False  # nn.Parameter says so of those that it is given
+    _is_grad = False  # the gradient of another tensor, in whose memory it lies
 
     @classmethod
     def __torch_function__(
@@ -86,7 +88,9 @@ class SparseTensor(Tensor):
     @property
     def H(self) -> Tensor:
         """The conjugate transpose of a matrix."""
-        return self.transpose(0, 1).conj()
+        if self.dim() not in (0, 2):
+            raise RuntimeError(f"H: expected a matrix, got {self.dim()} dims; mH takes batches")
+        return self.t().conj()
 
     @property
     def mH(self) -> Tensor:
@@ -154,6 +158,37 @@ class SparseTensor(Tensor):
         """Raises: the elements are not all there."""
         raise RuntimeError("tolist: a sparse tensor has no list of all elements; to_dense() has")
 
+    def _one(self) -> Tensor:
+        """The only element, as a dense tensor."""
+        if self.numel() != 1:
+            raise RuntimeError(
+                f"item: only a tensor with one element converts to a number, this one has "
+                f"shape {list(self.shape)}"
+            )
+        return self.to_dense()
+
+    def item(self) -> int | float | bool:
+        """The number that a tensor of one element holds."""
+        return self._one().item()
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise RuntimeError(f"bool: a tensor of shape {list(self.shape)} is neither true nor "
+                               "false; use .any()")  # fmt: skip
+        return bool(self._one())
+
+    def __float__(self) -> float:
+        return float(self._one())
+
+    def __int__(self) -> int:
+        return int(self._one())
+
+    def __complex__(self) -> complex:
+        return complex(self._one())
+
+    def __index__(self) -> int:
+        return self._one().__index__()
+
     # Gradients: those of the values.
 
     is_leaf = _of_values("is_leaf")
@@ -180,10 +215,17 @@ class SparseTensor(Tensor):
     def grad(self) -> SparseTensor | None:
         """The gradient, with the indices of this tensor, or None."""
         found = self._vals.grad
-        return None if found is None else with_values(self, found)
+        if found is None:
+            return None
+        made = with_values(self, found)
+        made._is_grad = True
+        return made
 
     @grad.setter
     def grad(self, value: Any) -> None:
+        if value is not None and tuple(value.shape) != tuple(self.shape):
+            raise RuntimeError(f"grad: the tensor has sizes {list(self.shape)}, the gradient "
+                               f"{list(value.shape)}")  # fmt: skip
         self._vals.grad = None if value is None else values_at(self, value)
 
     @grad.deleter
@@ -199,7 +241,12 @@ class SparseTensor(Tensor):
     def data(self, value: Any) -> None:
         if not isinstance(value, SparseTensor) or value._layout is not self._layout:
             raise RuntimeError(f"data: expected a tensor of layout {NAMES[self._layout]}")
-        replace(self, value._parts, value._vals.detach(), value._sorted, value.shape)
+        values, grad = value._vals.detach(), self._vals.grad
+        if self.requires_grad:
+            values.requires_grad_()
+        if grad is not None and grad.shape == values.shape and grad.dtype == values.dtype:
+            values.grad = grad
+        replace(self, value._parts, values, value._sorted, value.shape)
 
     def retain_grad(self) -> None:
         """Keeps the gradient of a tensor that is no leaf."""
@@ -235,6 +282,10 @@ class SparseTensor(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         from rushlight._utils import _rebuild_sparse_tensor
 
+        if self._is_param:
+            from rushlight.nn.parameter import Parameter, rebuild_parameter
+
+            return rebuild_parameter, (Parameter, self.data, self.requires_grad)
         values = self._vals if self._vals.is_leaf else self._vals.detach()
         size = _C.Size(self.shape)
         if self._layout is COO:
@@ -250,8 +301,11 @@ class SparseTensor(Tensor):
                 "deep-copied; use tensor.detach().clone() for the others"
             )
         values = self._vals.detach().clone().requires_grad_(self.requires_grad)
+        if self._vals.grad is not None:
+            values.grad = self._vals.grad.detach().clone()
         parts = tuple(p.clone() for p in self._parts)
         memo[id(self)] = made = make(self._layout, parts, values, self.shape, self._sorted)
+        made._is_param = self._is_param
         return made
 
     def __format__(self, spec: str) -> str:
@@ -294,21 +348,19 @@ def with_values(x: SparseTensor, values: Tensor) -> SparseTensor:
 
 def replace(x: SparseTensor, parts: Any, values: Tensor, coalesced: bool, size: Any) -> None:
     """x becomes a tensor of other parts, in place."""
-    if tuple(size) != tuple(x.shape):
-        _C._resize_memoryless(x, tuple(size))
+    if (tuple(size), values.dtype, values.device) != (tuple(x.shape), x.dtype, x.device):
+        _C._reset_memoryless(x, tuple(size), values.dtype, values.device)
     x._parts, x._vals, x._sorted, x._rows = tuple(parts), values, coalesced, None
 
 
 def values_at(x: SparseTensor, given: Any) -> Tensor:
     """The values of a tensor, sparse or dense, at the places of x."""
     if isinstance(given, SparseTensor) and given._layout is x._layout:
-        same = len(given._vals) == len(x._vals) and all(
+        same = given.shape == x.shape and len(given._vals) == len(x._vals) and all(
             a is b or _C.equal(a, b) for a, b in zip(given._parts, x._parts, strict=True)
-        )
+        )  # fmt: skip
         if same:
             return given._vals
     from rushlight.sparse._convert import sparse_mask
 
-    if isinstance(given, SparseTensor):
-        given = given.to_dense()
     return sparse_mask(given, x)._vals

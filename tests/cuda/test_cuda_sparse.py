@@ -1,5 +1,7 @@
 """Sparse tensors on a GPU: what they are on the CPU, tests/sparse says."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,10 @@ def test_there_and_back(layout):
         lambda s: s.index_select(1, rl.tensor([3, 3, 0, 7], device=s.device)).to_dense(),
         lambda s: s[3].to_dense(),
         lambda s: s[5:20].to_dense(),
+        lambda s: s[[3, -1, 3]].to_dense(),
+        lambda s: s[:, rl.tensor([2])].to_dense(),
+        lambda s: operator.iadd(rl.ones(60, 40, device=s.device), s),
+        lambda s: operator.imul(s.clone(), 3).to_dense(),
         lambda s: rl.cat((s, s), 1).to_dense(),
         lambda s: (s @ s.t()).to_dense(),
         lambda s: rl.ones(60, 40, device=s.device) + s,

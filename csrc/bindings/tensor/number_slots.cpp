@@ -154,16 +154,14 @@ PyObject* call_binary(const OperatorInfo& info, PyObject* a, PyObject* b) {
 
 PyObject* call_in_place(const OperatorInfo& info, PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
+    if (g_overrides_exist) [[unlikely]] {  // "__add__" as "__iadd__"
+      const std::string method = std::string("__i") + (info.method + 2);
+      if (PyObject* result = operator_override(method.c_str(), a, b)) return result;
+    }
     if (!info.in_place) return Py_NewRef(Py_NotImplemented);
     Operands operands(*info.in_place);
     const bool numbers = info.in_place->args[1].kind == ArgKind::Operand;
-    if (!operands.add(a, false) || !operands.add(b, numbers)) {
-      if (g_overrides_exist) {  // "__add__" as "__iadd__"
-        const std::string method = std::string("__i") + (info.method + 2);
-        if (PyObject* result = operator_override(method.c_str(), a, b)) return result;
-      }
-      return Py_NewRef(Py_NotImplemented);
-    }
+    if (!operands.add(a, false) || !operands.add(b, numbers)) return Py_NewRef(Py_NotImplemented);
     Value result;
     operands.run(&result);
     return Py_NewRef(a);

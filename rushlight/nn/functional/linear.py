@@ -25,6 +25,11 @@ def row_to_skip(op: str, padding_idx: int | None, rows: int) -> int | None:
     return padding_idx % rows
 
 
+def _takes_sparse_gradient(weight):
+    # What a table that is no leaf was computed by needs a dense gradient.
+    return weight.requires_grad and weight.is_leaf and _C.is_grad_enabled()
+
+
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
               max_norm: float | None = None, norm_type: float = 2.0,
               scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
@@ -37,7 +42,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
         max_norm: rows that are looked up and longer than this are scaled down first, in place.
         norm_type: which norm max_norm speaks of.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
-        sparse: the gradient of the table is a sparse tensor, of the rows that were looked up alone.
+        sparse: the table gets a sparse gradient, a row per index (see SparseAdam).
 
     Returns: a tensor of the shape of the input with one more dim.
 
@@ -59,7 +64,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
     if max_norm is not None:
         _shorten_rows(weight, input.reshape(-1), max_norm, norm_type)
     padding_idx = -1 if padding_idx is None else padding_idx
-    if sparse and weight.requires_grad and _C.is_grad_enabled():
+    if sparse and _takes_sparse_gradient(weight):
         from rushlight.sparse._gradients import embedding_with_sparse_gradient
 
         return embedding_with_sparse_gradient(weight, input, padding_idx, scale_grad_by_freq)
@@ -98,7 +103,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None,
         max_norm, norm_type: scale down rows that are longer, as embedding does.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
         mode: 'sum', 'mean' or 'max'.
-        sparse: the gradient of the table is a sparse tensor, of the rows that were looked up alone.
+        sparse: the table gets a sparse gradient, a row per index (see SparseAdam).
         per_sample_weights: a factor per index, for mode 'sum'.
         include_last_offset: the last offset is the end of the last bag.
         padding_idx: indices that are passed over.
@@ -136,7 +141,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None,
     if max_norm is not None:
         _shorten_rows(weight, input, max_norm, norm_type)
     padding_idx = -1 if padding_idx is None else padding_idx
-    if sparse and weight.requires_grad and _C.is_grad_enabled():
+    if sparse and _takes_sparse_gradient(weight):
         from rushlight.sparse._gradients import bag_with_sparse_gradient
 
         return bag_with_sparse_gradient(

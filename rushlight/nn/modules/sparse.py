@@ -59,7 +59,7 @@ class Embedding(Module):
         padding_idx: an index whose vector is zero and gets no gradient.
         max_norm, norm_type: vectors that are looked up and longer than max_norm are scaled down.
         scale_grad_by_freq: divide a vector's gradient by how often it was looked up.
-        sparse: the gradient of the table is a sparse tensor, of the rows that were looked up alone.
+        sparse: the table gets a sparse gradient, a row per index (see optim.SparseAdam).
         _weight: the table to begin with.
         _freeze: the table is not trained.
         device, dtype: where the parameters lie, and their dtype.
@@ -161,7 +161,7 @@ class EmbeddingBag(Module):
         max_norm, norm_type: vectors that are looked up and longer than max_norm are scaled down.
         scale_grad_by_freq: divide a vector's gradient by how often it was looked up.
         mode: 'sum', 'mean' or 'max'.
-        sparse: the gradient of the table is a sparse tensor, of the rows that were looked up alone.
+        sparse: the table gets a sparse gradient, a row per index (see optim.SparseAdam).
         _weight: the table to begin with.
         include_last_offset: the last offset is the end of the last bag.
         padding_idx: indices that are passed over.

@@ -137,6 +137,7 @@ PyObject* decrement(PyObject*, PyObject*) { return PyLong_FromLong(autocast_nest
 // call: Note [Weights cast ahead] in ops/autocast/autocast.h. Both are lists; equal ones are one.
 PyObject* begin_casts(PyObject*, PyObject* weights) {
   return guarded([&] {
+    check(PyList_Check(weights), ErrorKind::Type, "_begin_casts", "expected a list of weights");
     // A recorded call casts each weight where it is used, whatever came before.
     if (jit::recorder_here()) return Py_NewRef(Py_False);
     std::vector<Tensor> last;
@@ -147,6 +148,7 @@ PyObject* begin_casts(PyObject*, PyObject* weights) {
 }
 PyObject* end_casts(PyObject*, PyObject* weights) {
   return guarded([&] {
+    check(PyList_Check(weights), ErrorKind::Type, "_end_casts", "expected a list of weights");
     const std::vector<Tensor> now = end_cast_weights();
     bool same = PyList_GET_SIZE(weights) == Py_ssize_t(now.size());
     for (size_t i = 0; same && i < now.size(); ++i)

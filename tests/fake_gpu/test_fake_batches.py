@@ -87,6 +87,18 @@ print(s['engaged'], s['off'])
     assert out[1] == "True None"
 
 
+def test_a_gpu_that_is_far_behind_gets_kernels_as_they_come(run):
+    code = """
+s = steps(1000)
+print(s['engaged'], s['off'])
+print(s['batched_kernels'] + s['single_kernels'])  # those that were kept back
+"""
+    out = run(REPEATED + code, FAKE_CUDA_BEHIND="1")
+    assert out[0] == "False None"
+    assert 0 < int(out[1]) < 3000
+    assert run(REPEATED + code) == ["True None", "4000"]  # one that keeps up
+
+
 @pytest.mark.parametrize(
     ("what", "why"),
     [

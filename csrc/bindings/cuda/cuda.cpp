@@ -147,7 +147,7 @@ void add_streams(nb::module_& m) {
   m.def("sync_debug", [] { return int(sync_debug()); });
   m.def("set_blocking", set_blocking);
   const char* wanted = std::getenv("RUSHLIGHT_COALESCE_LAUNCHES");
-  set_coalesces_launches(wanted && *wanted == '1');
+  set_coalesces_launches(!wanted || *wanted != '0');
   m.def("coalesces_launches", coalesces_launches);
   m.def("set_coalesces_launches", set_coalesces_launches);
   m.def("batch_stats", [] {

@@ -33,8 +33,10 @@ constexpr size_t kMostGraphs = 512, kSightings = 1 << 14;
 // More threads than these are work for some microseconds.
 constexpr uint64_t kLargeThreads = uint64_t(1) << 20;
 constexpr auto kPatience = std::chrono::microseconds(200);
-// How often the GPU is asked whether it is behind.
-constexpr int kBatchesPerLook = 16, kLaunchesPerLook = 256, kLooksToLeave = 3;
+// How far the GPU is behind is asked now and then: is done what was queued so many batches, or
+// launches, before? A batch or two are always on their way, so a queue that is merely not empty says
+// nothing; a GPU that is further behind than these works whatever the host does.
+constexpr int kBatchesPerLook = 24, kBatchesBehind = 8, kLaunchesBehind = 64, kLooksToLeave = 3;
 
 constexpr size_t kMostParameters = 16;
 using Pointers = std::array<void*, kMostParameters>;
@@ -114,7 +116,9 @@ class Batch {
  private:
   static void make_one();
   bool is_engaged(Stream* stream);
-  bool is_behind(Stream* stream) const;
+  void look_at_batches();
+  void mark(Stream* stream);
+  bool has_passed_mark() const;
   const ParameterLayout& layout_of(CUfunction f);
   void queue_all() noexcept;
   CUresult queue_kept();
@@ -132,6 +136,8 @@ class Batch {
   bool engaged_ = true, ends_ = false, watched_ = false, awake_ = false;
   int looks_behind_ = 0, since_look_ = 0;
   uint64_t batches_ = 0;
+  CUevent mark_ = nullptr;  // what was queued when it was recorded, by an earlier look
+  int mark_device_ = -1;
   CUresult failed_ = kSuccess;
   BatchStats stats_;
 
@@ -173,17 +179,37 @@ const ParameterLayout& Batch::layout_of(CUfunction f) {
   return l;
 }
 
-bool Batch::is_behind(Stream* stream) const {
-  return driver().StreamQuery(stream->raw_handle()) == kNotReady;
+// Notes how far the queue is. Without an event nothing is noted, and has_passed_mark is true.
+void Batch::mark(Stream* stream) {
+  if (mark_device_ != stream->device) {
+    if (mark_) driver().EventDestroy(std::exchange(mark_, nullptr));
+    mark_device_ = stream->device;
+    if (driver().EventCreate(&mark_, kEventNoTiming) != kSuccess) mark_ = nullptr;
+  }
+  if (mark_) driver().EventRecord(mark_, stream->raw_handle());
 }
 
-// Does the GPU wait for the host? Asked now and then.
+bool Batch::has_passed_mark() const {
+  return !mark_ || driver().EventQuery(mark_) != kNotReady;
+}
+
+// Does the GPU wait for the host, so that kernels should be kept back?
 bool Batch::is_engaged(Stream* stream) {
   if (engaged_) return true;
-  if (++since_look_ < kLaunchesPerLook) return false;
+  if (since_look_++ == 0) mark(stream);
+  if (since_look_ <= kLaunchesBehind) return false;
   since_look_ = looks_behind_ = 0;
-  engaged_ = !is_behind(stream);
+  engaged_ = has_passed_mark();
   return engaged_;
+}
+
+// The other way round, behind a batch that was queued.
+void Batch::look_at_batches() {
+  const uint64_t since = ++batches_ % kBatchesPerLook;
+  if (since == 0) mark(stream_);
+  if (since != kBatchesBehind) return;
+  looks_behind_ = has_passed_mark() ? 0 : looks_behind_ + 1;
+  if (looks_behind_ == kLooksToLeave) engaged_ = false;
 }
 
 bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args) {
@@ -225,11 +251,8 @@ void Batch::queue_all() noexcept {
   const int bound = t_bound;  // by a caller who is about to use it
   try {
     bind(stream_->device);
-    if (++batches_ % kBatchesPerLook == 0) {
-      looks_behind_ = is_behind(stream_) ? looks_behind_ + 1 : 0;
-      if (looks_behind_ == kLooksToLeave) engaged_ = false;
-    }
     result = queue_kept();
+    look_at_batches();
     if (bound >= 0) bind(bound);
   } catch (...) {  // no memory for a graph
     result = kOutOfMemory;

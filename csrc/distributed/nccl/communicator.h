@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 
+#include "cuda/runtime/launch_batch.h"
 #include "cuda/runtime/stream.h"
 #include "distributed/nccl/nccl_library.h"
 
@@ -44,6 +45,9 @@ class Communicator {
  private:
   struct State;
   std::shared_ptr<State> state_;  // shared with the thread
+  // Its kernels may wait on the GPU for another rank. Whoever made a graph of launches meanwhile could
+  // wait for them, and the other rank for him.
+  const cuda::SingleLaunches single_;
 };
 
 }  // namespace rush::distributed::nccl

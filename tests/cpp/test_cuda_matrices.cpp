@@ -98,7 +98,7 @@ TEST(special_functions) {
 }
 
 TEST(few_rows_by_a_large_matrix) {
-  constexpr i64 n = 11, k = 520;  // two warps' columns in the last block; a rest of a step
+  constexpr i64 n = 11, k = 2312;  // not all warps of the last block have a column; a rest of a step
   const auto numbers = [](size_t count, int modulus) {
     const std::vector<float> from = counted<float>(count, modulus);
     std::vector<bfloat16> to;
@@ -111,12 +111,17 @@ TEST(few_rows_by_a_large_matrix) {
   args.out = out.data(), args.a = a.data(), args.b = b.data(), args.bias = bias.data();
   args.m = 3, args.n = n, args.k = k, args.out_row = n, args.out_col = 1;
   args.a_row = k, args.a_col = 1, args.b_row = 1, args.b_col = k;
-  launch_together({2}, kBlock, few_rows<bfloat16, 3>, args);
-  for (size_t r = 0; r < 3; ++r) {
-    for (size_t c = 0; c < n; ++c) {
-      float sum = float(bias[c]);
-      for (size_t i = 0; i < k; ++i) sum += float(a[r * k + i]) * float(b[c * k + i]);
-      EXPECT(out[r * n + c].bits == bfloat16(sum).bits);  // whole numbers: exact in any order
+  for (const int parts : {1, 2, 8}) {
+    const int each = int(k / parts + 256) / 256 * 256, columns = 8 / parts;
+    std::fill(out.begin(), out.end(), bfloat16(99.0f));
+    launch_together({unsigned((n + columns - 1) / columns)}, kBlock, few_rows<bfloat16, 3>,
+                    FewRowsArgs{args, each, parts});
+    for (size_t r = 0; r < 3; ++r) {
+      for (size_t c = 0; c < n; ++c) {
+        float sum = float(bias[c]);
+        for (size_t i = 0; i < k; ++i) sum += float(a[r * k + i]) * float(b[c * k + i]);
+        EXPECT(out[r * n + c].bits == bfloat16(sum).bits);  // whole numbers: exact in any order
+      }
     }
   }
 }

@@ -67,8 +67,6 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
   const auto v = values_of<T>(a, place.batch, place.key_head);
   auto q = rows_of<T>(a, a.q, a.q_steps, place.batch, place.head, args.rows, a.width);
   q.step = place.row_step(a.q_steps);
-  RowFragments<T, exact, D> queries;
-  queries.load(q, 0);
   const i64 mask_at = place.batch * a.mask_steps.batch + place.head * a.mask_steps.head;
 
   T *keys = room + warp * 2 * kTile, *values = keys + kTile;
@@ -76,10 +74,16 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
   float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {0, 0};
   const int begin = split * args.tiles * kDecodeKeys, wanted = begin + args.tiles * kDecodeKeys;
   const int end = wanted < a.keys ? wanted : a.keys;
-#pragma unroll 1
-  for (int key = begin + warp * kTileRows; key < end; key += kDecodeKeys) {
+  const auto load = [&](int key) {
+    if (key >= end) return;
     load_tile<T, exact, D, kTileRows, 32>(keys, k, key, lane);
     load_tile<T, exact, D, kTileRows, 32>(values, v, key, lane);
+  };
+  load(begin + warp * kTileRows);  // on their way together with the queries
+  RowFragments<T, exact, D> queries;
+  queries.load(q, 0);
+#pragma unroll 1
+  for (int key = begin + warp * kTileRows; key < end; key += kDecodeKeys) {
     wait_for_copies();
     __syncwarp();
     float p[2][4] = {};
@@ -121,6 +125,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
     }
     multiply_by_columns<T, exact, kTileRows, D>(out, p, values);
     __syncwarp();  // the next tiles come where these are
+    load(key + kDecodeKeys);
   }
 
   // The warps' rows become the block's.
@@ -136,18 +141,32 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
     for (int d = 0; d < D / 8; ++d) to[8 * d] = out[d][2 * r], to[8 * d + 1] = out[d][2 * r + 1];
   }
   __syncthreads();
+  // What each warp's row counts for, once per row.
+  __shared__ float shares[kTileWarps][kTileRows];
+  __shared__ DecodeRow joined[kTileRows];
+  if (int(threadIdx.x) < args.rows) {
+    const int row = threadIdx.x;
+    DecodeRow all{minus_infinity(), 0};
+#pragma unroll
+    for (int w = 0; w < kTileWarps; ++w) all.top = tops[w][row] > all.top ? tops[w][row] : all.top;
+#pragma unroll
+    for (int w = 0; w < kTileWarps; ++w) {
+      shares[w][row] = all.weight(tops[w][row]);
+      all.sum += shares[w][row] * sums[w][row];
+    }
+    joined[row] = all;
+  }
+  __syncthreads();
   const int cells = args.rows * D, record = cells + 2 * args.rows;
   float* const parts = args.parts + i64(unit) * args.splits * record;
+#pragma unroll 4
   for (int i = threadIdx.x; i < cells; i += kTileThreads) {
     const int row = i / D, col = i % D;
-    DecodeRow all{minus_infinity(), 0};
-    for (int w = 0; w < kTileWarps; ++w) all.top = tops[w][row] > all.top ? tops[w][row] : all.top;
     float value = 0;
-    for (int w = 0; w < kTileWarps; ++w) {
-      const float weight = all.weight(tops[w][row]);
-      all.sum += weight * sums[w][row];
-      value += weight * sums_of_values[w * kTile + i];
-    }
+#pragma unroll
+    for (int w = 0; w < kTileWarps; ++w)
+      value += shares[w][row] * sums_of_values[w * kTile + i];
+    const DecodeRow& all = joined[row];
     if (args.splits == 1) {
       finish_row<T, D>(a, place, row, col, all, value);
       continue;
@@ -176,16 +195,39 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
       weights[i] = all.weight(weights[i]);
       all.sum += weights[i] * counted[i];
     }
-    tops[0][threadIdx.x] = all.top, sums[0][threadIdx.x] = all.sum;
+    joined[threadIdx.x] = all;
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < cells; i += kTileThreads) {
-    const int row = i / D;
-    float value = 0;
-#pragma unroll 16
-    for (int s = 0; s < args.splits; ++s)
-      value += weights[s * args.rows + row] * __ldcg(parts + i64(s) * record + i);
-    finish_row<T, D>(a, place, row, i % D, {tops[0][row], sums[0][row]}, value);
+  // Four cells of four blocks at a time: where there are fewer, zeros are added.
+  constexpr int kCells = 4, kSplits = 4;
+  for (int i = threadIdx.x; i < cells; i += kCells * kTileThreads) {
+    float value[kCells] = {};
+    for (int s = 0; s < args.splits; s += kSplits) {
+      float found[kSplits][kCells];
+#pragma unroll
+      for (int j = 0; j < kSplits; ++j)
+#pragma unroll
+        for (int c = 0; c < kCells; ++c) {
+          const int at = i + c * kTileThreads;
+          found[j][c] = s + j < args.splits && at < cells
+                            ? __ldcg(parts + i64(s + j) * record + at)
+                            : 0.0f;
+        }
+#pragma unroll
+      for (int j = 0; j < kSplits; ++j)
+#pragma unroll
+        for (int c = 0; c < kCells; ++c) {
+          const int at = i + c * kTileThreads;
+          if (s + j < args.splits && at < cells)
+            value[c] += weights[(s + j) * args.rows + at / D] * found[j][c];
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < kCells; ++c) {
+      const int at = i + c * kTileThreads;
+      if (at < cells)
+        finish_row<T, D>(a, place, at / D, at % D, joined[at / D], value[c]);
+    }
   }
 }
 

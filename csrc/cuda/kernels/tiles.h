@@ -77,6 +77,13 @@ struct GlobalRows {
     if (aligned && row < rows && col < width) return load_pack<2>(data + row * step + col);
     return {{at(row, col), at(row, col + 1)}};
   }
+  // The same of aligned rows that are not empty, without a branch, so that a thread's pairs are on
+  // their way together: what is outside is read from the beginning, and dropped.
+  RUSH_FN Pack<T, 2> aligned_pair(int row, int col) const {
+    const bool inside = row < rows && col < width;
+    const Pack<T, 2> found = load_pack<2>(data + (inside ? row * step + col : 0));
+    return {{inside ? found.v[0] : T(0.0f), inside ? found.v[1] : T(0.0f)}};
+  }
 };
 
 // Rows first .. first + Rows as a tile, by a block, or by fewer threads, of which this is a number.
@@ -161,12 +168,21 @@ struct RowFragments {
 
   RUSH_FN void load(const GlobalRows<T>& from, int first) {
     if (kWarpgroups && threadIdx.x == 0) *zero_word() = 0;
+    if (from.aligned && from.rows > 0 && from.width > 0)
+      load_pairs(first, [&](int row, int col) { return from.aligned_pair(row, col); });
+    else
+      load_pairs(first, [&](int row, int col) { return from.pair(row, col); });
+  }
+
+ private:
+  template <class Pair>
+  RUSH_FN void load_pairs(int first, Pair pair) {
     const int lane = threadIdx.x % 32, row = first + lane / 4, col = lane % 4 * 2;
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const Pack<T, 2> both = from.pair(row + i % 2 * 8, 16 * k + i / 2 * 8 + col);
+        const Pack<T, 2> both = pair(row + i % 2 * 8, 16 * k + i / 2 * 8 + col);
         u32 words[kCount];
         take_apart<E, kCount>(float(both.v[0]), float(both.v[1]), words);
 #pragma unroll

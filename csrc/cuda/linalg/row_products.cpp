@@ -35,6 +35,8 @@ uintptr_t bytes_off(const Tensor& t, int64_t step) {
 
 // ---- few rows ----
 
+constexpr int64_t kWarpsPerProcessor = 64;  // that run at a time
+
 // Key: rows, type.
 std::string spell_few_rows(uint64_t key) {
   return concat("rush::few_rows<", kernel_type(DType(key & 15)), ", ", key >> 4, ">");
@@ -111,14 +113,23 @@ bool multiply_few_rows(const Tensor& a, const Tensor& b, const Tensor& out, cons
     return false;
   MatmulArgs args = matmul_arguments(a, b, out);
   if (args.b_row != 1 || (args.a_col != 1 && args.k > 1) || args.k % kUnit || args.k == 0 ||
+      args.k >= int64_t(1) << 30 ||
       bytes_off(b, args.n > 1 ? args.b_col : 0) || bytes_off(a, args.m > 1 ? args.a_row : 0))
     return false;
   args.bias = bias;
-  constexpr int64_t warps = kThreads / 32;
-  const int64_t blocks = (args.n + warps - 1) / warps;
+  // One warp per column, and more where the GPU has room for them and a column is long enough.
+  const int device = out.device().index;
+  constexpr int64_t warps = kThreads / 32, kLeastEach = 512, kStep = 32 * kUnit;
+  const int64_t room = int64_t(device_info(device).processors) * kWarpsPerProcessor;
+  FewRowsArgs all{args, 0, 1};
+  while (all.parts < warps && args.n * all.parts * 2 <= room &&
+         args.k >= all.parts * 2 * kLeastEach)
+    all.parts *= 2;
+  all.each = int(((args.k + all.parts - 1) / all.parts + kStep - 1) / kStep * kStep);
+  const int64_t columns = warps / all.parts, blocks = (args.n + columns - 1) / columns;
   if (blocks == 0 || blocks >= int64_t(1) << 31) return false;
-  launch(kFewRows, uint64_t(args.m) << 4 | uint64_t(out.dtype()), out.device().index,
-         {unsigned(blocks)}, {kThreads}, args);
+  launch(kFewRows, uint64_t(args.m) << 4 | uint64_t(out.dtype()), device, {unsigned(blocks)},
+         {kThreads}, all);
   return true;
 }
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LARGE_MODELS = ("GPT 124 M", "ViT-B/16", "U-Net", "HF GPT-2", "HF Llama")
+LARGE_MODELS = ("GPT 124 M", "ViT-B/16", "U-Net", "ResNet-50", "HF GPT-2", "HF Llama")
 MODELS = "alexnet vgg19 resnet50 mobilenet_v2 gnmt_v2 ncf".split()
 
 MODEL = """

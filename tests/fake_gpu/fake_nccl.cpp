@@ -5,6 +5,7 @@
 //   ranks do not come stands in its stream until the communicator is aborted, as a kernel would.
 // - A send ends when the other rank has taken it, so that ranks which wait for each other do.
 // - The first message of a communicator between two ranks keeps the host until both have called.
+// - Where FAKE_NCCL_MESSAGES names a file, messages are noted there as they are queued.
 // - With FAKE_NCCL_FAIL=n the n-th collective of a communicator fails behind the program.
 //
 // Compiled by tests/fake_gpu against the declarations of csrc/distributed/nccl/nccl_library.h.
@@ -235,6 +236,8 @@ Result collective(ncclComm* c, CUstream stream, const void* in, size_t bytes, Us
 }
 
 fs::path message_at(ncclComm* c, int from, int to, std::map<std::pair<int, int>, long>& counts) {
+  if (const char* path = std::getenv("FAKE_NCCL_MESSAGES"))
+    std::ofstream(path, std::ios::app) << (from == c->rank ? "send\n" : "receive\n");
   const long number = ++counts[{from, to}];
   return c->folder /
          ("m" + std::to_string(from) + "." + std::to_string(to) + "." + std::to_string(number));

@@ -1,5 +1,6 @@
 #include "distributed/nccl/nccl_engine.h"
 
+#include <algorithm>
 #include <map>
 #include <thread>
 
@@ -52,24 +53,63 @@ class Queued final : public QueuedTransfer {
 // carried a byte, before the first message: connecting may wait for kernels, and these for messages
 // that are still to come.
 struct Lane {
-  Mutex mutex{LockRank::Work};
   std::shared_ptr<Communicator> comm, back;
   uint64_t given = 0, served = 0;
 };
 
+class Message;
+
+// What waits for its ranks to be connected, in the program's order. Whoever queues a message queues
+// those before it first, of all lanes that are connected: a program that has received goes on, to
+// load a kernel for example, for which the driver waits until the GPU is idle and keeps all other
+// threads from queueing. A message that came before could be what the sender waits for.
+struct Messages {
+  Mutex mutex{LockRank::Work};  // guards lanes and messages, too
+  std::vector<Message*> waiting;
+};
+
 class Message final : public QueuedTransfer {
  public:
-  Message(std::shared_ptr<Lane> lane, Operation& op, int size)
-      : lane_(std::move(lane)), op_(op), size_(size), ticket_(lane_->given++) {
+  Message(std::shared_ptr<Messages> all, std::shared_ptr<Lane> lane, Operation& op, int size)
+      : all_(std::move(all)), lane_(std::move(lane)), op_(op), size_(size) {
     ready_.record(cuda::current_stream(op.device));
-    is_queued();
+    const std::lock_guard lock(all_->mutex);
+    ticket_ = lane_->given++;
+    all_->waiting.push_back(this);
+  }
+  ~Message() override {
+    const std::lock_guard lock(all_->mutex);
+    std::erase(all_->waiting, this);
   }
 
   bool is_queued() override {
-    const std::lock_guard lock(lane_->mutex);
+    const std::lock_guard lock(all_->mutex);
     if (queued_) return true;
-    if (lane_->served != ticket_ || !lane_->comm->is_connected() || !lane_->back->is_connected())
-      return false;
+    for (Message* m : all_->waiting) {
+      if (m == this) break;
+      try {
+        m->queue_if_connected();
+      } catch (const std::exception&) {  // raised again by whoever waits for that one
+      }
+    }
+    queue_if_connected();
+    std::erase_if(all_->waiting, [](const Message* m) { return m->queued_; });
+    return queued_;
+  }
+
+  void make_stream_wait() override { end_.make_wait(cuda::current_stream(op_.device)); }
+
+  bool done() override {
+    if (!is_queued()) return false;
+    lane_->comm->check_error();
+    return end_.done();
+  }
+
+ private:
+  void queue_if_connected() {
+    if (queued_ || lane_->served != ticket_ || !lane_->comm->is_connected() ||
+        !lane_->back->is_connected())
+      return;
     cuda::Stream* stream = lane_->comm->stream;
     cuda::bind(stream->device);
     ready_.make_wait(stream);
@@ -89,22 +129,14 @@ class Message final : public QueuedTransfer {
     }
     end_.record(stream);
     ++lane_->served;
-    return queued_ = true;
+    queued_ = true;
   }
 
-  void make_stream_wait() override { end_.make_wait(cuda::current_stream(op_.device)); }
-
-  bool done() override {
-    if (!is_queued()) return false;
-    lane_->comm->check_error();
-    return end_.done();
-  }
-
- private:
-  std::shared_ptr<Lane> lane_;
+  const std::shared_ptr<Messages> all_;
+  const std::shared_ptr<Lane> lane_;
   Operation& op_;
   const int size_;
-  const uint64_t ticket_;
+  uint64_t ticket_ = 0;
   cuda::Event ready_, end_;
   bool queued_ = false;
 };
@@ -129,7 +161,11 @@ class NcclEngine final : public DeviceEngine {
   }
 
   std::shared_ptr<QueuedTransfer> start(Operation& op) override {
-    if (op.is_message()) return std::make_shared<Message>(lane(op), op, size_);
+    if (op.is_message()) {
+      const auto message = std::make_shared<Message>(messages_, lane(op), op, size_);
+      message->is_queued();
+      return message;
+    }
     const std::shared_ptr<Communicator> comm = communicator(op.device);
     if (op.kind == Collective::Barrier && !scratch_.defined()) {
       const int64_t one[] = {1};
@@ -328,6 +364,7 @@ class NcclEngine final : public DeviceEngine {
   bool ended_ = false;
   std::shared_ptr<Communicator> main_;
   std::map<std::pair<int, int>, std::shared_ptr<Lane>> lanes_;
+  const std::shared_ptr<Messages> messages_ = std::make_shared<Messages>();
   Tensor scratch_;  // of barriers; guarded by who starts
 };
 

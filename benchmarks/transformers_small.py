@@ -11,6 +11,7 @@ other: 3 times.
 """
 
 import argparse
+import time
 
 from models_today import BLOCK, GPT, UNET, VIT
 from peer import TORCH_PYTHON, Case, Side, compare, markdown, write_report
@@ -110,6 +111,33 @@ def attention_cases() -> list[Case]:
     return cases
 
 
+def products_alone(threads: int) -> list[list[str]]:
+    """Per model: what the products and convolutions of a float32 step would take at the rate of the
+    fastest square product of this machine, in ms. No library's step can be shorter."""
+    import rushlight as lib
+    from rushlight.profiler import profile
+
+    lib.set_num_threads(threads)
+    rate = 0.0
+    for size in (512, 1024, 2048):
+        a, b = lib.randn(size, size), lib.randn(size, size)
+        for _ in range(20):
+            start = time.perf_counter()
+            a @ b
+            rate = max(rate, 2 * size**3 / (time.perf_counter() - start))
+    rows = []
+    for name, setup in MODELS.items():
+        scope = {"lib": lib, "HALF": False, "COMPILED": False}
+        exec(COMMON + setup, scope)
+        with profile(with_flops=True) as recorded:
+            scope["step"]()
+        flops = sum(event.flops or 0 for event in recorded.key_averages())
+        rows.append(
+            [name, f"{flops / 1e9:.1f}", f"{rate / 1e9:.0f}", f"{flops / rate * 1e3:.1f}"]
+        )
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
@@ -144,6 +172,10 @@ def main() -> int:
         names = [side.module for side in sides]
         header = ["what", *(f"{n}, ms" for n in names), *(f"to {n}" for n in names[1:]), "bar", ""]
         parts.append(f"## {title}\n\n" + markdown(header, rows))
+    header = ["float32 step", "10^9 operations", "best rate, 10^9/s", "at that rate, ms"]
+    table = markdown(header, products_alone(args.threads))
+    parts.append("## What products and convolutions alone take\n\n" + table)
+    print(table)
     if not args.no_report:
         title = f"Models people train today, small, on the CPU, {args.threads} threads"
         write_report("transformers_small", title, *parts)

@@ -132,9 +132,7 @@ def products_alone(threads: int) -> list[list[str]]:
         with profile(with_flops=True) as recorded:
             scope["step"]()
         flops = sum(event.flops or 0 for event in recorded.key_averages())
-        rows.append(
-            [name, f"{flops / 1e9:.1f}", f"{rate / 1e9:.0f}", f"{flops / rate * 1e3:.1f}"]
-        )
+        rows.append([name, f"{flops / 1e9:.1f}", f"{rate / 1e9:.0f}", f"{flops / rate * 1e3:.1f}"])
     return rows
 
 

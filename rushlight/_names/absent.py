@@ -170,9 +170,7 @@ MODULES = frozenset(
     distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper
     distributed.checkpoint.default_planner distributed.checkpoint.hf_storage
     distributed.checkpoint.metadata distributed.checkpoint.optimizer distributed.constants
-    distributed.fsdp.api
-    distributed.fsdp.fully_sharded_data_parallel distributed.fsdp.sharded_grad_scaler
-    distributed.fsdp.wrap distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia
+    distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia
     nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package utils.backend_registration

@@ -101,23 +101,7 @@ ROWS = (
         "",
         "_find_pg_by_ranks_and_tag",
     ),
-    (
-        "distributed.fsdp",
-        "sharding",
-        """CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel
-        LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision OptimStateDictConfig
-        ShardedOptimStateDictConfig ShardedStateDictConfig StateDictConfig StateDictSettings
-        UnshardHandle""",
-        "register_fsdp_forward_method",
-    ),
-    ("distributed.fsdp.sharded_grad_scaler", "sharding", "ShardedGradScaler", ""),
-    (
-        "distributed.fsdp.wrap",
-        "sharding",
-        "CustomPolicy ModuleWrapPolicy",
-        """always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
-        transformer_auto_wrap_policy wrap""",
-    ),
+    ("distributed.fsdp", "sharding", "", "register_fsdp_forward_method"),
     ("distributed.nn", "distributed", "RemoteModule", ""),
     (
         "distributed.optim",
@@ -220,13 +204,6 @@ ALIASES = (
     ),
     ("distributed.checkpoint.metadata", "distributed.checkpoint", "Metadata"),
     ("distributed.constants", "distributed.distributed_c10d", "default_pg_timeout"),
-    (
-        "distributed.fsdp",
-        "distributed._fsdp_choices",
-        "BackwardPrefetch OptimStateKeyType ShardingStrategy StateDictType",
-    ),
-    ("distributed.fsdp.api", "distributed.fsdp", "*"),
-    ("distributed.fsdp.fully_sharded_data_parallel", "distributed.fsdp", "*"),
     ("distributed.tensor.experimental", "distributed._one_process", "implicit_replication"),
     ("onnx.utils", "onnx", "export is_in_onnx_export register_custom_op_symbolic"),
 )

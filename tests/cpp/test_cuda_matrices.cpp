@@ -98,7 +98,8 @@ TEST(special_functions) {
 }
 
 TEST(few_rows_by_a_large_matrix) {
-  constexpr i64 n = 11, k = 2312;  // not all warps of the last block have a column; a rest of a step
+  constexpr i64 n = 11,
+                k = 2312;  // not all warps of the last block have a column; a rest of a step
   const auto numbers = [](size_t count, int modulus) {
     const std::vector<float> from = counted<float>(count, modulus);
     std::vector<bfloat16> to;

@@ -383,10 +383,12 @@ def test_pipelines(run_gpus):
 
 
 def test_messages_are_queued_in_the_programs_order(run_gpus, tmp_path):
-    """Also those that had to wait until their ranks were connected: once a message was received, the
-    program may do what keeps others from queueing."""
+    """Also those that had to wait until their ranks were connected: once a message was received,
+    the program may do what keeps others from queueing."""
     notes = f"os.environ['FAKE_NCCL_MESSAGES'] = {str(tmp_path / 'messages')!r} + str(RANK)\n"
-    run_gpus(notes + """
+    run_gpus(
+        notes
+        + """
 if RANK == 0:
     works = [dist.isend(gpu([float(i)]), 1) for i in range(5)]
     dist.recv(got := gpu([0.0]), 1)
@@ -397,7 +399,8 @@ else:
         assert got.item() == i
 for work in works:
     work.wait()
-""")
+"""
+    )
     # Before, each direction carries a byte.
     assert (tmp_path / "messages0").read_text().split()[2:] == ["send"] * 5 + ["receive"]
 

@@ -164,8 +164,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
     const int row = i / D, col = i % D;
     float value = 0;
 #pragma unroll
-    for (int w = 0; w < kTileWarps; ++w)
-      value += shares[w][row] * sums_of_values[w * kTile + i];
+    for (int w = 0; w < kTileWarps; ++w) value += shares[w][row] * sums_of_values[w * kTile + i];
     const DecodeRow& all = joined[row];
     if (args.splits == 1) {
       finish_row<T, D>(a, place, row, col, all, value);
@@ -209,9 +208,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
 #pragma unroll
         for (int c = 0; c < kCells; ++c) {
           const int at = i + c * kTileThreads;
-          found[j][c] = s + j < args.splits && at < cells
-                            ? __ldcg(parts + i64(s + j) * record + at)
-                            : 0.0f;
+          found[j][c] =
+              s + j < args.splits && at < cells ? __ldcg(parts + i64(s + j) * record + at) : 0.0f;
         }
 #pragma unroll
       for (int j = 0; j < kSplits; ++j)
@@ -225,8 +223,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
 #pragma unroll
     for (int c = 0; c < kCells; ++c) {
       const int at = i + c * kTileThreads;
-      if (at < cells)
-        finish_row<T, D>(a, place, at / D, at % D, joined[at / D], value[c]);
+      if (at < cells) finish_row<T, D>(a, place, at / D, at % D, joined[at / D], value[c]);
     }
   }
 }

@@ -113,8 +113,8 @@ bool multiply_few_rows(const Tensor& a, const Tensor& b, const Tensor& out, cons
     return false;
   MatmulArgs args = matmul_arguments(a, b, out);
   if (args.b_row != 1 || (args.a_col != 1 && args.k > 1) || args.k % kUnit || args.k == 0 ||
-      args.k >= int64_t(1) << 30 ||
-      bytes_off(b, args.n > 1 ? args.b_col : 0) || bytes_off(a, args.m > 1 ? args.a_row : 0))
+      args.k >= int64_t(1) << 30 || bytes_off(b, args.n > 1 ? args.b_col : 0) ||
+      bytes_off(a, args.m > 1 ? args.a_row : 0))
     return false;
   args.bias = bias;
   // One warp per column, and more where the GPU has room for them and a column is long enough.

@@ -189,9 +189,7 @@ void Batch::mark(Stream* stream) {
   if (mark_) driver().EventRecord(mark_, stream->raw_handle());
 }
 
-bool Batch::has_passed_mark() const {
-  return !mark_ || driver().EventQuery(mark_) != kNotReady;
-}
+bool Batch::has_passed_mark() const { return !mark_ || driver().EventQuery(mark_) != kNotReady; }
 
 // Does the GPU wait for the host, so that kernels should be kept back?
 bool Batch::is_engaged(Stream* stream) {

@@ -10,6 +10,7 @@ import rushlight
 from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight._names.missing import fill
+from rushlight.distributed.fsdp._full_states import clean, cut_states
 from rushlight.distributed.tensor._dtensor import DTensor, distribute_tensor
 from rushlight.nn import Module
 from rushlight.nn.parallel import DataParallel, DistributedDataParallel
@@ -48,6 +49,11 @@ def _inner(model: Module) -> Module:
     return model
 
 
+def _state_of(module: Module) -> dict[str, Any]:
+    with cut_states(module):
+        return dict(module.state_dict())
+
+
 def _given(value: Any, options: StateDictOptions) -> Any:
     if not options.full_state_dict:
         return value
@@ -77,9 +83,9 @@ def get_model_state_dict(
     """The state of a model under the names it has without DistributedDataParallel around it."""
     options = options or StateDictOptions()
     inner = _inner(model)
-    state = dict(inner.state_dict())
+    state = _state_of(inner)
     if options.ignore_frozen_params:
-        frozen = {name for name, p in inner.named_parameters() if not p.requires_grad}
+        frozen = {clean(name) for name, p in inner.named_parameters() if not p.requires_grad}
         state = {name: value for name, value in state.items() if name not in frozen}
     return _given(state, options)
 
@@ -91,7 +97,7 @@ def set_model_state_dict(
     unexpected names."""
     options = options or StateDictOptions()
     inner = _inner(model)
-    targets = inner.state_dict()
+    targets = _state_of(inner)
     if options.broadcast_from_rank0 and dist.is_initialized():
         known = [(n, t.shape, t.dtype) for n, t in model_state_dict.items()]
         shared = [known]
@@ -105,7 +111,7 @@ def set_model_state_dict(
 
 
 def _names_of(model: Module) -> dict[int, str]:
-    return {id(p): name for name, p in _inner(model).named_parameters()}
+    return {id(p): clean(name) for name, p in _inner(model).named_parameters()}
 
 
 def _with_state(optimizer: Optimizer) -> None:

@@ -59,7 +59,9 @@ def pointwise(func, name, args, kwargs):
         tensors = [cut_alike(t, mesh_dim, cut - dims + t.dim()) for t in tensors]
     args, kwargs = replace(args, kwargs, tensors)
     placements = _of_result(tensors, dims)
-    return run(func, args, kwargs, placements)
+    # (A meta tensor, which would tell the shape, goes to no device.)
+    moves = name in ("to", "cpu", "cuda")
+    return run(func, args, kwargs, placements, tensors[0].shape if moves else None)
 
 
 def _only(tensors, args):

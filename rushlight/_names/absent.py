@@ -164,7 +164,7 @@ AREAS = {
 # Modules that consist of absent names: they have no files, import_hook.py makes them.
 MODULES = frozenset(
     """_subclasses _subclasses.fake_tensor cuda.nccl distributed._composable
-    distributed._composable.fsdp distributed._functional_collectives distributed._shard
+    distributed._composable.fsdp distributed._shard
     distributed._shard.sharded_tensor distributed._tensor distributed._tensor.device_mesh
     distributed._tensor.experimental distributed._tensor.placement_types
     distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper

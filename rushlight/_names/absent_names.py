@@ -69,15 +69,6 @@ ROWS = (
         "record_comm",
     ),
     ("distributed._composable", "sharding", "", "checkpoint contract replicate"),
-    (
-        "distributed._functional_collectives",
-        "sharding",
-        "AsyncCollectiveTensor",
-        """all_gather_into_tensor_coalesced all_gather_single all_gather_tensor
-        all_gather_tensor_autograd all_reduce all_reduce_coalesced all_to_all_single
-        all_to_all_single_autograd broadcast permute_tensor reduce_scatter_tensor
-        reduce_scatter_tensor_autograd reduce_scatter_tensor_coalesced wait_tensor""",
-    ),
     ("distributed._shard.sharded_tensor", "sharding", "Shard ShardedTensor", ""),
     (
         "distributed.checkpoint",

@@ -219,9 +219,7 @@ kRuntimeDomain CUPTI_CB_DOMAIN_RUNTIME_API | kSystemThreads CUPTI_ACTIVITY_THREA
 kForcedFlush CUPTI_ACTIVITY_FLAG_FLUSH_FORCED | kCopy CUPTI_ACTIVITY_KIND_MEMCPY
 kFill CUPTI_ACTIVITY_KIND_MEMSET | kDriverCall CUPTI_ACTIVITY_KIND_DRIVER
 kRuntimeCall CUPTI_ACTIVITY_KIND_RUNTIME | kKernel CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
-kPeerCopy CUPTI_ACTIVITY_KIND_MEMCPY2 | kExternal CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION
-kUnknown CUPTI_EXTERNAL_CORRELATION_KIND_UNKNOWN | kCustom0 CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
-kCustom1 CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1 | kCustom2 CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2
+kPeerCopy CUPTI_ACTIVITY_KIND_MEMCPY2
 """
 # Our record, NVIDIA's, and fields: ours and theirs.
 CUPTI_RECORDS = """
@@ -235,8 +233,6 @@ PeerCopyRecord CUpti_ActivityMemcpyPtoP4 copy_kind copyKind bytes bytes start st
 FillRecord CUpti_ActivityMemset4 bytes bytes start start end end device deviceId stream streamId
   correlation correlationId memory_kind memoryKind
 CallRecord CUpti_ActivityAPI id cbid start start end end thread threadId correlation correlationId
-ExternalRecord CUpti_ActivityExternalCorrelation external_kind externalKind external externalId
-  correlation correlationId
 """
 
 

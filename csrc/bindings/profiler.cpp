@@ -140,7 +140,7 @@ class Shown {
     // What only the end tells is not there yet where there is none, except a node of its own.
     const bool has_node = (end != 0 || e.kind == StreamKind::Node) && e.node != 0;
     const long long zero = 0;
-    return made("(issILLLOLLKLOOOKK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
+    return made("(issILLLOLLKLOOOK)", int(e.kind) + (e.part == NodeObserver::Part::Apply ? 4 : 0),
                 is_op ? e.entry->name : e.name->c_str(), is_op ? e.entry->overload : "",
                 static_cast<unsigned int>(thread.number), static_cast<long long>(thread.system_id),
                 static_cast<long long>(e.begin), static_cast<long long>(end),
@@ -149,8 +149,7 @@ class Shown {
                 end ? static_cast<long long>(e.bytes) : zero,
                 static_cast<unsigned long long>(has_node ? e.node : 0),
                 has_node ? static_cast<long long>(e.sequence) : -1LL, place(e.source).get(),
-                calls.get(), inputs.get(), static_cast<unsigned long long>(e.tag),
-                static_cast<unsigned long long>(e.number));
+                calls.get(), inputs.get(), static_cast<unsigned long long>(e.tag));
   }
 
  private:
@@ -168,7 +167,7 @@ class Shown {
 
 // _profiler_events(session) -> (begin, end, wall clock at begin, [(kind, name, overload, thread,
 // system's thread, begin, end, failed, flops, bytes, node, sequence, line, calls, inputs,
-// tag, number), ...]). Times are in ns; the end is now, while it records.
+// tag), ...]). Times are in ns; the end is now, while it records.
 PyObject* events(PyObject*, PyObject* capsule) {
   return guarded([&] {
     Shown shown;
@@ -185,7 +184,7 @@ PyObject* events(PyObject*, PyObject* capsule) {
 }
 
 // _profiler_activities(session) -> (why nothing is known of devices or None, how many were lost,
-// [(kind, name, device, stream, correlation, begin, end, number of the event, bytes, grid, block,
+// [(kind, name, device, stream, correlation, begin, end, bytes, grid, block,
 // registers, shared bytes, graph), ...]). Kinds are those of Activity.
 PyObject* activities(PyObject*, PyObject* capsule) {
   return guarded([&] {
@@ -197,9 +196,8 @@ PyObject* activities(PyObject*, PyObject* capsule) {
           PyUnicode_DecodeUTF8(name.data(), Py_ssize_t(name.size()), "backslashreplace")));
     const Handle list = list_of(found.all.size(), [&](size_t i) {
       const Activity& a = found.all[i];
-      return made("(iOiiILLKK(iii)(iii)III)", int(a.kind), names[a.name].get(), a.device, a.stream,
+      return made("(iOiiILLK(iii)(iii)III)", int(a.kind), names[a.name].get(), a.device, a.stream,
                   a.correlation, static_cast<long long>(a.begin), static_cast<long long>(a.end),
-                  static_cast<unsigned long long>(a.event),
                   static_cast<unsigned long long>(a.bytes), a.grid[0], a.grid[1], a.grid[2],
                   a.block[0], a.block[1], a.block[2], a.registers, a.shared_bytes, a.graph);
     });

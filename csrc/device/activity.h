@@ -19,7 +19,6 @@ struct Activity {
   uint32_t correlation = 0;    // a call and what it queued have the same
   uint32_t graph = 0;          // of the graph that it is a node of; 0: none
   int64_t begin = 0, end = 0;  // ns of the steady clock
-  uint64_t event = 0;          // what push was given when it was queued; 0: nothing
   uint64_t bytes = 0;
   int32_t grid[3] = {}, block[3] = {};
   uint32_t registers = 0, shared_bytes = 0;
@@ -33,14 +32,11 @@ struct Activities {
 
 // A device without a clock of its own has none of these.
 struct ActivityRecorder {
-  // Begins to record for one listener more, and returns its channel; below zero when it cannot, and
-  // why_not says why.
-  int (*start)(std::string& why_not) = nullptr;
-  // Ends it, having waited for what is queued; what began since then, in no order.
-  Activities (*stop)(int channel, int64_t since) = nullptr;
-  // What this thread queues from now on belongs to the event, until the pop; they nest.
-  void (*push)(int channel, uint64_t event) noexcept = nullptr;
-  void (*pop)(int channel) noexcept = nullptr;
+  // Begins to record for one listener more; false when it cannot, and why_not says why.
+  bool (*start)(std::string& why_not) = nullptr;
+  // Ends it, having waited for what is queued; what began since then, in no order. Work belongs to
+  // the event in which the call was made that queued it: the threads and times of calls tell.
+  Activities (*stop)(int64_t since) = nullptr;
 };
 RUSH_API extern DeviceTable<ActivityRecorder> activity_recorders;
 

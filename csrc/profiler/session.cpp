@@ -62,19 +62,16 @@ const int64_t* packed(ThreadBuffer& buffer, Pack&& pack) {
   return kept;
 }
 
-// Numbers of events: the session, the thread's buffer, the event.
-constexpr int kSessionShift = 48, kBufferShift = 32;
-
 const ActivityRecorder& recorder() { return activity_recorders(Device{DeviceType::CUDA, 0}); }
 
 // A range of no length, so that the wait has a line.
 void note_wait(const char* what) { stream::end_range(stream::begin_range(what, kWaitTag), false); }
 
-int start_devices(std::string& why_not) {
+bool start_devices(std::string& why_not) {
   g_wait_listener = note_wait;  // for good: threads that nobody watches test a bit
   if (recorder().start) return recorder().start(why_not);
   why_not = "this build has no support for GPUs";
-  return -1;
+  return false;
 }
 
 void note_node(Event& e, const Node* node) {
@@ -89,8 +86,7 @@ int64_t live_bytes() { return g_live_bytes.load(); }
 
 std::string prepare_devices() {
   std::string why_not;
-  const int channel = start_devices(why_not);
-  if (channel >= 0) recorder().stop(channel, now());
+  if (start_devices(why_not)) recorder().stop(now());
   return why_not;
 }
 
@@ -154,11 +150,9 @@ void ThreadBuffer::for_each(const std::function<void(const Event&)>& f) const {
 // Devices first: to begin recording them takes long.
 Session::Session(uint32_t wanted)
     : wanted_(wanted),
-      channel_(wanted & kDevices ? start_devices(devices_missing_) : -1),
+      records_devices_(wanted & kDevices && start_devices(devices_missing_)),
       begin_(now()),
       wall_begin_(wall_now()) {
-  static std::atomic<uint64_t> sessions{0};
-  first_number_ = ++sessions << kSessionShift;
   if (wanted & kMemory) memory_ = std::make_unique<MemoryLog>();
 }
 Session::~Session() { stop_devices(); }
@@ -168,8 +162,7 @@ void Session::stop() {
   if (memory_) memory_->stop();
 }
 void Session::stop_devices() {
-  const int channel = channel_.exchange(-1);
-  if (channel >= 0) activities_ = recorder().stop(channel, begin_);
+  if (records_devices_.exchange(false)) activities_ = recorder().stop(begin_);
 }
 int64_t Session::end() const { return stopped() ? end_ : now(); }
 
@@ -197,7 +190,6 @@ const std::string* Session::intern(std::string name) {
 void* Session::enter_thread(uint32_t number) noexcept {
   auto buffer = std::make_unique<ThreadBuffer>(number);
   const std::lock_guard lock(mutex_);
-  buffer->order = uint32_t(threads_.size());
   return threads_.emplace_back(std::move(buffer)).get();
 }
 
@@ -227,10 +219,6 @@ void* Session::begin(void* thread, const StreamEvent& event) noexcept {
     e.tag = event.tag;
   }
   if (wanted_ & kStacks) note_calls(buffer, e);
-  if (const int channel = channel_.load(std::memory_order_relaxed); channel >= 0) {
-    e.number = first_number_ | uint64_t(buffer.order) << kBufferShift | ++buffer.events;
-    recorder().push(channel, e.number);
-  }
   e.begin = now();  // last: what it took to write the event down is not the op's time
   buffer.publish();
   return &e;
@@ -240,10 +228,6 @@ void Session::end(void* thread, void* begun, const StreamEvent& event) noexcept 
   const int64_t end = now();
   ThreadBuffer& buffer = *static_cast<ThreadBuffer*>(thread);
   Event& e = *static_cast<Event*>(begun);
-  if (e.number != 0) {
-    if (const int channel = channel_.load(std::memory_order_relaxed); channel >= 0)
-      recorder().pop(channel);
-  }
   e.failed = event.failed;
   if (event.kind == StreamKind::Op) {
     note_node(e, event.node);

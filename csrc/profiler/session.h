@@ -47,7 +47,6 @@ struct Event {
   uint32_t num_calls = 0;
   uint64_t node = 0, sequence = 0;  // the node that it recorded, or that it is; see the pair below
   int64_t flops = 0, bytes = 0;     // with kFlops
-  uint64_t number = 0;              // with kDevices: what activities call it
 };
 // A node is known by its address and its number together: addresses are used again, and numbers of
 // different threads may be equal. The first event to end with a node recorded it.
@@ -90,7 +89,6 @@ class ThreadBuffer {
   int costing = 0;             // events under way that count their own cost
   const SourcePoint* last_calls = nullptr;
   uint32_t num_last_calls = 0;
-  uint32_t order = 0, events = 0;  // which buffer of its session it is; how many events it has
 
  private:
   static constexpr uint32_t kEvents = 256;
@@ -135,8 +133,7 @@ class RUSH_API Session final : public StreamListener {
   const uint32_t wanted_;
   std::string devices_missing_;
   Activities activities_;
-  std::atomic<int> channel_;   // of the recorder of devices; below zero: none
-  uint64_t first_number_ = 0;  // what the numbers of all its events begin with
+  std::atomic<bool> records_devices_;
   const int64_t begin_, wall_begin_;
   int64_t end_ = 0;
   std::unique_ptr<MemoryLog> memory_;

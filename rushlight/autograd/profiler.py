@@ -49,6 +49,8 @@ class profile:
         experimental_config: Any = None,
         acc_events: bool = False,
         custom_trace_id_callback: Any = None,
+        post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
     ) -> None:
         if not use_cpu and not (use_cuda or use_device == "cuda"):
             raise ValueError("autograd.profiler.profile: use_cpu=False needs use_device='cuda', "
@@ -68,6 +70,7 @@ class profile:
             experimental_config=experimental_config,
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
         )
 
     def __enter__(self) -> Self:

@@ -42,7 +42,7 @@ class _Threads:
 
 
 def _device_event(raw: tuple[Any, ...], number: int, begin: int) -> FunctionEvent:
-    (kind, name, device, stream, correlation, start, end, _, moved, grid, block, registers, shared,
+    (kind, name, device, stream, correlation, start, end, moved, grid, block, registers, shared,
      graph) = raw  # fmt: skip
     event = FunctionEvent(number, name, stream, (start - begin) / 1000, (end - begin) / 1000)
     event.device_type = DeviceType.CUDA
@@ -74,11 +74,9 @@ def _call_event(raw: tuple[Any, ...], number: int, begin: int, threads: _Threads
 
 
 def add_device_events(
-    raw: list[tuple[Any, ...]], begin: int, number: int, events: list[FunctionEvent],
-    by_number: dict[int, FunctionEvent],
-) -> tuple[list[FunctionEvent], list[FunctionEvent]]:  # fmt: skip
-    """What ran on GPUs, and the calls that queued it, with ids above `number`; `by_number` has the
-    events by what the core calls them."""
+    raw: list[tuple[Any, ...]], begin: int, number: int, events: list[FunctionEvent]
+) -> tuple[list[FunctionEvent], list[FunctionEvent]]:
+    """What ran on GPUs, and the calls that queued it, with ids above `number`."""
     threads = _Threads({e.system_thread: e.thread for e in events})
     ran: list[FunctionEvent] = []
     calls: list[FunctionEvent] = []
@@ -87,9 +85,7 @@ def add_device_events(
         if item[0] == CALL:
             calls.append(_call_event(item, number, begin, threads))
             continue
-        event = _device_event(item, number, begin)
-        event.launcher = by_number.get(item[7])
-        ran.append(event)
+        ran.append(_device_event(item, number, begin))
     by_correlation = {call.correlation: call for call in calls}
     for event in ran:
         event.call = by_correlation.get(event.correlation)
@@ -116,10 +112,10 @@ def name_waits(waits: list[FunctionEvent], calls: list[FunctionEvent]) -> None:
 def link_device_events(ran: list[FunctionEvent]) -> None:
     """Ops get the time of what they queued, and that gets their lines and modules."""
     for event in ran:
-        op = event.launcher
-        if op is None and event.call is not None:
-            op = event.launcher = event.call.cpu_parent
-            event.source = event.call.source
+        if event.call is None:
+            continue
+        op = event.launcher = event.call.cpu_parent
+        event.source = event.call.source
         if op is None:
             continue
         time = event.time_range.elapsed_us()

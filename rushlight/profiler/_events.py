@@ -119,7 +119,7 @@ def _describe_inputs(event: FunctionEvent, inputs: list[Any]) -> None:
 
 def _event(raw: tuple[Any, ...], number: int, begin: int, stop: int) -> FunctionEvent:
     (kind, name, overload, thread, system_thread, start, end, failed, flops, moved, node, sequence,
-     place, calls, inputs, tag, _) = raw  # fmt: skip
+     place, calls, inputs, tag) = raw  # fmt: skip
     module = None
     scope = FUNCTION
     if kind == OP:
@@ -250,20 +250,18 @@ def read_events(
     begin, stop, wall, raw_events = _C._profiler_events(session)
     _, lost, activities = _C._profiler_activities(session)
     all_events: list[FunctionEvent] = []
-    by_number: dict[int, FunctionEvent] = {}
     waits: list[FunctionEvent] = []
     for number, raw in enumerate(raw_events, 1):
         event = _event(raw, number, begin, stop)
-        if raw[0] == RANGE and raw[-2] == WAIT:
+        if raw[0] == RANGE and raw[-1] == WAIT:
             waits.append(event)
             continue
-        if raw[-2] == STEP or not pauses.covers("cpu", event, begin):
+        if raw[-1] == STEP or not pauses.covers("cpu", event, begin):
             all_events.append(event)
-            by_number[raw[-1]] = event
     ran: list[FunctionEvent] = []
     calls: list[FunctionEvent] = []
     if activities:
-        ran, calls = add_device_events(activities, begin, len(raw_events), all_events, by_number)
+        ran, calls = add_device_events(activities, begin, len(raw_events), all_events)
         ran = [e for e in ran if not pauses.covers("cuda", e.call or e, begin)]
         calls = [c for c in calls if not pauses.covers("cuda", c, begin)]
         all_events = sorted([*all_events, *calls], key=_in_order)

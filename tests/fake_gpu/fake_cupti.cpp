@@ -2,8 +2,7 @@
 //
 // - Work takes FAKE_CUPTI_KERNEL_US (10) or 4 us of a clock that runs on per stream, and begins 3 us
 //   after the call that queued it; a wait lasts until then.
-// - It is strict: nothing is enabled or pushed without a subscriber, there is one of them at a time,
-//   and what is popped must have been pushed.
+// - It is strict: nothing is enabled without a subscriber, and there is one of them at a time.
 // - With FAKE_CUPTI_NCCL, kernels of streams that a program made are called as NCCL's are.
 // - FAKE_CUPTI_HOLDER names another tool that has the only place.
 #include <time.h>
@@ -17,7 +16,6 @@
 #include <mutex>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "cuda/runtime/cupti_api.h"
 #include "fake_tool.h"
@@ -39,7 +37,6 @@ uint8_t* g_buffer = nullptr;
 size_t g_size = 0, g_used = 0, g_dropped = 0;
 uint32_t g_correlation = 0;
 std::map<CUstream, uint64_t> g_busy;
-thread_local std::map<int, std::vector<uint64_t>> t_external;
 
 // Every record is stored behind its size.
 template <class Record>
@@ -131,10 +128,6 @@ void watch(const FakeWork& work) {
   if (g_kinds.empty()) return;
   const uint64_t begin = g_now();
   const uint32_t correlation = ++g_correlation;
-  if (g_kinds.count(kExternal) && g_kinds.count(kDriverCall)) {  // they come with calls alone
-    for (const auto& [kind, stack] : t_external)
-      if (!stack.empty()) write(ExternalRecord{kExternal, kind, stack.back(), correlation, 0});
-  }
   if (work.kind == FakeWork::Wait) {
     uint64_t until = 0;
     for (const auto& [stream, busy] : g_busy)
@@ -220,21 +213,6 @@ FAKE(cuptiActivityGetNextRecord)(uint8_t* buffer, size_t valid, void** record) {
 }
 FAKE(cuptiActivityGetNumDroppedRecords)(CUcontext, uint32_t, size_t* dropped) {
   *dropped = std::exchange(g_dropped, 0);
-  return kOk;
-}
-FAKE(cuptiActivityPushExternalCorrelationId)(int kind, uint64_t id) {
-  if (kind < 1 || kind > 5) return kInvalidParameter;
-  t_external[kind].push_back(id);
-  return kOk;
-}
-FAKE(cuptiActivityPopExternalCorrelationId)(int kind, uint64_t* last) {
-  auto& stack = t_external[kind];
-  if (stack.empty()) {
-    std::fprintf(stderr, "fake CUPTI: popped what was not pushed\n");
-    std::abort();
-  }
-  *last = stack.back();
-  stack.pop_back();
   return kOk;
 }
 FAKE(cuptiSetThreadIdType)(int) { return kOk; }

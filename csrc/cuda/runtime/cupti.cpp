@@ -6,6 +6,10 @@
 // a batch of small records at once, and batches go onto a list that is taken as a whole by the one
 // who stops. Two limits bound it: buffers that CUPTI has, and records that wait; what is beyond them
 // is counted.
+//
+// Nothing is done per op here: CUPTI could carry the number of an event to what it queues, but that
+// takes two calls per event and a record per launch, all paid by the host. A call has its thread and,
+// by our own clock, its time, and so lies inside the event that made it.
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -16,6 +20,7 @@
 #include <mutex>
 #include <new>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/dynamic_library.h"
 #include "core/error.h"
@@ -67,9 +72,7 @@ using namespace cupti;
 
 constexpr size_t kBufferBytes = size_t(1) << 20, kMostBuffers = 64;
 constexpr size_t kMostRecords = size_t(1) << 21;
-constexpr int kChannelKinds[] = {kCustom0, kCustom1, kCustom2, kUnknown};
-constexpr int kChannels = int(std::size(kChannelKinds));
-constexpr int kKinds[] = {kExternal, kKernel, kCopy, kFill, kPeerCopy, kDriverCall, kRuntimeCall};
+constexpr int kKinds[] = {kKernel, kCopy, kFill, kPeerCopy, kDriverCall, kRuntimeCall};
 
 uint64_t now() {
   using namespace std::chrono;
@@ -78,18 +81,14 @@ uint64_t now() {
 
 // ---- buffers ----
 
-struct External {
-  uint32_t correlation;
-  int kind;
-  uint64_t event;
-};
 struct Batch {
   Batch* next = nullptr;
   Activities found;
-  std::vector<External> externals;
+  // Calls that are of interest only if they queued something, which later buffers tell.
+  std::vector<CallRecord> others;
 };
 std::atomic<Batch*> g_batches{nullptr};
-std::atomic<size_t> g_buffers{0}, g_records{0};
+std::atomic<size_t> g_buffers{0}, g_records{0}, g_others{0};
 std::atomic<uint64_t> g_lost{0};
 std::atomic<int64_t> g_clock_offset{0};  // to the steady clock, where CUPTI has a clock of its own
 
@@ -159,17 +158,14 @@ class Reader {
       case kFill:
         return fill(*static_cast<const FillRecord*>(record), offset);
       case kDriverCall:
-        return call(*static_cast<const CallRecord*>(record), kDriverDomain, offset);
       case kRuntimeCall:
-        return call(*static_cast<const CallRecord*>(record), kRuntimeDomain, offset);
-      case kExternal: {
-        const auto& r = *static_cast<const ExternalRecord*>(record);
-        batch_.externals.push_back({r.correlation, r.external_kind, r.external});
-        return;
-      }
+        return call(*static_cast<const CallRecord*>(record), offset);
       default:
         return;
     }
+  }
+  void add_call(const CallRecord& r, int64_t offset) {
+    add(r, Activity::Kind::Call, call_name(domain_of(r), r.id), offset).stream = int32_t(r.thread);
   }
 
  private:
@@ -211,9 +207,14 @@ class Reader {
     const std::string name = concat("Memset (", memory_name(uint8_t(r.memory_kind)), ")");
     add_on_device(r, Activity::Kind::Fill, number(name), offset).bytes = r.bytes;
   }
-  void call(const CallRecord& r, int domain, int64_t offset) {
-    if (!is_shown(domain, r.id)) return;
-    add(r, Activity::Kind::Call, call_name(domain, r.id), offset).stream = int32_t(r.thread);
+  static int domain_of(const CallRecord& r) {
+    return r.kind == kDriverCall ? kDriverDomain : kRuntimeDomain;
+  }
+  void call(const CallRecord& r, int64_t offset) {
+    if (is_shown(domain_of(r), r.id))
+      add_call(r, offset);
+    else if (g_others.load(std::memory_order_relaxed) + batch_.others.size() < kMostRecords)
+      batch_.others.push_back(r);
   }
 
   uint32_t number(const std::string& name) {
@@ -264,6 +265,7 @@ void read_buffer(uint8_t* buffer, size_t valid) {
   }
   g_lost += more;
   g_records += batch->found.all.size();
+  g_others += batch->others.size();
   Batch* made = batch.release();
   made->next = g_batches.load();
   while (!g_batches.compare_exchange_weak(made->next, made)) continue;
@@ -287,7 +289,6 @@ void buffer_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_
 struct Recording {
   Mutex mutex{LockRank::Listeners};
   int users = 0;
-  bool taken[kChannels] = {};
   Subscriber subscriber = nullptr;
   std::vector<std::unique_ptr<Batch>> kept;  // until the last one stops
 };
@@ -349,32 +350,38 @@ std::string enable_all(Recording& r) {
   return concat("CUPTI does not record here: ", text_of(result));
 }
 
-int start(std::string& why_not) {
+bool start(std::string& why_not) {
   Recording& r = recording();
   const std::lock_guard lock(r.mutex);
-  const auto free = std::find(std::begin(r.taken), std::end(r.taken), false);
-  if (free == std::end(r.taken)) {
-    why_not = "too many profiles record at the same time";
-    return -1;
-  }
   if (r.users == 0) why_not = enable_all(r);
-  if (!why_not.empty()) return -1;
+  if (!why_not.empty()) return false;
   set_single_launches(true);  // each kernel has an op of its own
   ++r.users;
-  *free = true;
-  return int(free - std::begin(r.taken));
+  return true;
 }
 
-// What a channel's listener gets of the batches: what began since then.
-Activities gather(const Recording& r, int channel, int64_t since) {
-  Activities found;
-  std::unordered_map<uint32_t, uint64_t> events;
-  std::unordered_map<std::string, uint32_t> numbers;
+// Calls that are not shown by themselves, and queued something that no other call accounts for.
+std::unique_ptr<Batch> calls_behind_work(const Recording& r) {
+  std::unordered_set<uint32_t> open, closed;
   for (const auto& batch : r.kept) {
-    for (const External& e : batch->externals) {
-      if (e.kind == kChannelKinds[channel]) events[e.correlation] = e.event;
+    for (const Activity& a : batch->found.all)
+      (a.kind == Activity::Kind::Call ? closed : open).insert(a.correlation);
+  }
+  auto made = std::make_unique<Batch>();
+  Reader reader(*made);
+  for (const auto& batch : r.kept) {
+    for (const CallRecord& call : batch->others) {
+      if (open.count(call.correlation) && closed.insert(call.correlation).second)
+        reader.add_call(call, g_clock_offset.load());
     }
   }
+  return made;
+}
+
+// What of the batches began since then.
+Activities gather(const Recording& r, int64_t since) {
+  Activities found;
+  std::unordered_map<std::string, uint32_t> numbers;
   for (const auto& batch : r.kept) {
     std::vector<uint32_t> renumbered;
     for (const std::string& name : batch->found.names) {
@@ -386,14 +393,13 @@ Activities gather(const Recording& r, int channel, int64_t since) {
       if (a.begin < since) continue;
       Activity& copy = found.all.emplace_back(a);
       copy.name = renumbered[a.name];
-      if (const auto at = events.find(a.correlation); at != events.end()) copy.event = at->second;
     }
   }
   found.lost = g_lost.load();
   return found;
 }
 
-Activities stop(int channel, int64_t since) {
+Activities stop(int64_t since) {
   synchronize_opened();
   Recording& r = recording();
   const std::lock_guard lock(r.mutex);
@@ -402,29 +408,22 @@ Activities stop(int channel, int64_t since) {
     r.kept.emplace_back(b);
     b = b->next;
   }
-  Activities found = gather(r, channel, since);
-  r.taken[channel] = false;
+  r.kept.push_back(calls_behind_work(r));
+  Activities found = gather(r, since);
   set_single_launches(false);
   if (--r.users == 0) {
     disable_all();
     find_library().Unsubscribe(r.subscriber);
     r.kept.clear();
     g_records = 0;
+    g_others = 0;
     g_lost = 0;
   }
   return found;
 }
 
-void push(int channel, uint64_t event) noexcept {
-  find_library().PushExternal(kChannelKinds[channel], event);
-}
-void pop(int channel) noexcept {
-  uint64_t last = 0;
-  find_library().PopExternal(kChannelKinds[channel], &last);
-}
-
 const bool g_registered = [] {
-  activity_recorders(DeviceType::CUDA) = {start, stop, push, pop};
+  activity_recorders(DeviceType::CUDA) = {start, stop};
   return true;
 }();
 

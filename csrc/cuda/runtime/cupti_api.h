@@ -21,12 +21,10 @@ inline constexpr int kOk = 0, kOtherSubscriber = 39, kNoMoreRecords = 12;
 inline constexpr int kDriverDomain = 1, kRuntimeDomain = 2;
 inline constexpr int kSystemThreads = 1;     // gettid()
 inline constexpr uint32_t kForcedFlush = 1;  // also buffers with records that are not complete
-// Kinds of external correlation: each has a stack of its own in every thread.
-inline constexpr int kUnknown = 1, kCustom0 = 3, kCustom1 = 4, kCustom2 = 5;
 
 // Kinds of records.
 inline constexpr int kCopy = 1, kFill = 2, kDriverCall = 4, kRuntimeCall = 5, kKernel = 10,
-                     kPeerCopy = 22, kExternal = 39;
+                     kPeerCopy = 22;
 
 // Records. New versions of CUPTI append fields; what stands here has not moved since 2018.
 struct KernelRecord {
@@ -74,11 +72,6 @@ struct CallRecord {
   uint64_t start, end;
   uint32_t process, thread, correlation, result;
 };
-struct ExternalRecord {
-  int kind, external_kind;
-  uint64_t external;
-  uint32_t correlation, reserved;
-};
 
 struct SubscriberParams {
   size_t size;
@@ -100,8 +93,6 @@ struct SubscriberParams {
   X(cuptiActivityGetNextRecord, GetNextRecord, (uint8_t* buffer, size_t valid, void** record)) \
   X(cuptiActivityGetNumDroppedRecords, GetNumDropped,                                          \
     (CUcontext context, uint32_t stream, size_t* dropped))                                     \
-  X(cuptiActivityPushExternalCorrelationId, PushExternal, (int kind, uint64_t id))             \
-  X(cuptiActivityPopExternalCorrelationId, PopExternal, (int kind, uint64_t* last))            \
   X(cuptiSetThreadIdType, SetThreadIdType, (int type))                                         \
   X(cuptiGetTimestamp, GetTimestamp, (uint64_t* timestamp))                                    \
   X(cuptiGetCallbackName, GetCallbackName, (int domain, uint32_t id, const char** name))       \

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rushlight.doctor._rules_of_settings import SETTINGS
 from rushlight.doctor._watch import Notes, Step
 from rushlight.profiler._verdict import Finding
 
@@ -22,16 +23,19 @@ def _some(names: list[str]) -> str:
 
 
 def _unused(notes: Notes) -> Iterator[Finding]:
-    if len(notes.steps) < 2:
-        return
-    always = set(notes.steps[0].without).intersection(*(s.without for s in notes.steps))
+    always: set[str] = set()
+    where = None
+    for _, steps, line in _optimizers(notes):
+        found = set.intersection(*(set(s.without) for s in steps)) if len(steps) > 1 else set()
+        always |= found
+        where = where or (line if found else None)
     if always and len(always) < len(notes.names) + 1:
         yield Finding(
             f"{len(always)} parameters never get a gradient",
             _some(sorted(always)),
             "use them in forward, or take them out of the model; a detach(), .data or item() on "
             "the way to the loss cuts them off as well",
-            notes.step_line,
+            where,
         )
 
 
@@ -329,7 +333,7 @@ def _reads(notes: Notes) -> Iterator[Finding]:
 _RULES: tuple[Callable[[Notes], Iterator[Finding]], ...] = (
     _not_a_number, _exploding, _learning_rate, _nothing_to_step, _gradients_kept, _unused,
     _untrained, _losses, _broadcasts, _modes, _dead, _inputs, _symmetric, _sorted, _iterators,
-    _switches, _reads,
+    _switches, _reads, *SETTINGS,
 )  # fmt: skip
 
 

@@ -30,6 +30,8 @@ class Step:
     bad_gradients: list[str] = field(default_factory=list)  # with NaN or infinity
     without: list[str] = field(default_factory=list)  # parameters without a gradient
     zero: bool = False  # all gradients were zero
+    moved: dict[str, float] = field(default_factory=dict)  # since the step before, by others
+    rates: list[float] = field(default_factory=list)  # lr of each group
 
 
 @dataclass
@@ -43,6 +45,7 @@ class LossCall:
     after_sigmoid: int = 0  # in [0, 1], and a sigmoid of as many values came just before
     shapes: tuple[Any, Any] | None = None  # that differ and were broadcast
     value: list[float] = field(default_factory=list)
+    slopes: list[int] = field(default_factory=list)  # does backward lower it (1) or raise it (-1)?
 
 
 @dataclass
@@ -74,6 +77,15 @@ class Notes:
     anomaly: bool = False
     reads: dict[str, int] = field(default_factory=dict)  # of values on a GPU, by line
     in_eval: dict[str, str] = field(default_factory=dict)  # modules that were not in training mode
+    remade: int = 0  # optimisers that took the place of another one, of the same parameters
+    repeated: int = 0  # batches of an iterator that equal the one before
+    flat_inputs: int = 0  # calls of a model with an input of one number
+    calls: int = 0  # of a model
+    batch: int = 0  # samples of the last call of a model
+    drops: dict[str, float] = field(default_factory=dict)  # how much each Dropout drops
+    few: dict[str, int] = field(default_factory=dict)  # values per channel, by batch norm
+    over_batch: dict[str, str] = field(default_factory=dict)  # softmax over samples, by line
+    seeds: dict[str, int] = field(default_factory=dict)  # manual_seed, by line
 
 
 _LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits",
@@ -107,9 +119,21 @@ class _Calls(rushlight.overrides.TorchFunctionMode):
         out = func(*args, **(kwargs or {}))
         if name == "sigmoid" and isinstance(out, Tensor):
             self._notes.sigmoids.add(out.numel())
+        if name in ("softmax", "log_softmax") and args and isinstance(args[0], Tensor):
+            self._note_softmax(name, args, kwargs or {})
         if len(args) >= 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
             self._note_shapes(args[0], args[1], out)
         return out
+
+    def _note_softmax(self, name: str, args: Any, kwargs: Any) -> None:
+        """Over the samples of a batch in place of the classes."""
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        x = args[0]
+        if x.dim() == 2 and dim in (0, -2) and x.requires_grad and min(x.shape) > 1:
+            # Models of sequences have a multiple of the samples there.
+            if self._notes.batch > 1 and x.shape[0] % self._notes.batch == 0:
+                line = user_line() or ""
+                self._notes.over_batch[line] = f"{name} of {list(x.shape)} over dim {dim}"
 
     def _note_shapes(self, a: Tensor, b: Tensor, out: Any) -> None:
         """(n, 1) with (n,) gives (n, n), which hardly anybody means."""
@@ -137,6 +161,9 @@ class Observer:
         self._cleared = True  # its gradients, since the last step of the first optimiser
         self._backward_line = ""
         self._busy = False
+        self._last: dict[int, Tensor] = {}  # weights after the last step of the first optimiser
+        self._first_parameter: int | None = None
+        self._values: list[tuple[LossCall, Tensor]] = []  # of losses since the last backward
         self._records = True  # whether the program records gradients, where a hook is called
 
     # ---- putting it in place
@@ -156,6 +183,7 @@ class Observer:
             self._stack.callback(hook.remove)
         self._replace(Tensor, "backward", self._backward)
         self._replace(rushlight.utils.data.DataLoader, "__iter__", self._iterate)
+        self._replace(rushlight, "manual_seed", self._seed)
         functional = rushlight.nn.functional
         for name in _LOSSES:
             if hasattr(functional, name):
@@ -166,6 +194,13 @@ class Observer:
         """Stops watching; everything is as it was."""
         self._stack.close()
         self._before.clear()
+        self._last.clear()
+        self._values.clear()
+
+    def _seed(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.notes.steps and (line := user_line()):
+            self.notes.seeds[line] = self.notes.seeds.get(line, 0) + 1
+        return before(*args, **kwargs)
 
     def _replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         before = getattr(owner, name)
@@ -204,8 +239,14 @@ class Observer:
             self.notes.models[id(module)] = module
             for name, parameter in module.named_parameters():
                 self.notes.names.setdefault(id(parameter), name)
-        for tensor in _tensors(args):
+        given = list(_tensors(args))
+        if given and given[0].dim():
+            self.notes.batch = given[0].shape[0]
+        for tensor in given:
             if tensor.is_floating_point() and tensor.numel() and not tensor.requires_grad:
+                self.notes.calls += 1
+                flat = tensor.numel() > 8 and bool((tensor == tensor.flatten()[0]).all())
+                self.notes.flat_inputs += flat
                 self.notes.input_scale.append(float(tensor.float().abs().mean()))
                 self.notes.input_line = self.notes.input_line or user_line()
                 break
@@ -222,6 +263,12 @@ class Observer:
         kind = type(module).__name__
         if kind in _TRAINS and not module.training and self._records:
             self.notes.in_eval.setdefault(name, kind)
+        if module.training and kind.endswith("Dropout") and isinstance(module.p, float | int):
+            self.notes.drops[name] = float(module.p)
+        if module.training and "BatchNorm" in kind and args and isinstance(args[0], Tensor):
+            x = args[0]
+            if x.dim() >= 2 and x.shape[1]:
+                self.notes.few[name] = max(self.notes.few.get(name, 0), x.numel() // x.shape[1])
         weight = getattr(module, "weight", None)
         if isinstance(weight, Tensor) and weight.dim() >= 2 and args and "Embedding" not in kind:
             self._note_units(name, args[0], 1 if weight.dim() > 2 else -1)
@@ -262,6 +309,8 @@ class Observer:
         x = x.detach()
         if isinstance(out, Tensor) and out.numel() == 1:
             call.value.append(float(out))
+            if out.grad_fn is not None and len(self._values) < _MOST_STEPS:
+                self._values.append((call, out))
         if x.numel() and x.is_floating_point():
             low, high = float(x.min()), float(x.max())
             sigmoid = x.numel() in self.notes.sigmoids and 0 <= low <= high <= 1
@@ -280,7 +329,26 @@ class Observer:
             self.notes.retained[line] = self.notes.retained.get(line, 0) + 1
         if not self._cleared:
             self._guard(self._note_cleared)()
+        if self._values:
+            self._guard(self._note_slopes)(tensor)
         return before(tensor, *args, **kw)
+
+    def _note_slopes(self, root: Tensor) -> None:
+        """In which direction losses go when what backward begins with goes down. Only the nodes
+        between the two run."""
+        values, self._values = self._values, []
+        if root.numel() != 1 or root.grad_fn is None:
+            return
+        for call, value in values:
+            slope: Any = 1.0
+            if value is not root:
+                with rushlight.enable_grad():
+                    (slope,) = rushlight.autograd.grad(
+                        root, value, retain_graph=True, allow_unused=True
+                    )
+            by = 0.0 if slope is None else float(slope)
+            if by > 0 or by < 0:  # not NaN
+                call.slopes.append(1 if by > 0 else -1)
 
     def _note_cleared(self) -> None:
         """Another loss may send gradients first, as the two networks of a GAN do to each other, so
@@ -295,7 +363,12 @@ class Observer:
     # ---- optimisers
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        first = next((id(p) for g in optimizer.param_groups for p in g["params"]), None)
         if self._first_optimizer is None:
+            self._first_optimizer, self._first_parameter = id(optimizer), first
+            self.notes.steps_of[id(optimizer)] = self.notes.steps
+        elif id(optimizer) not in self.notes.optimizers and first == self._first_parameter:
+            self.notes.remade += 1  # its steps go on as those of the one before
             self._first_optimizer = id(optimizer)
             self.notes.steps_of[id(optimizer)] = self.notes.steps
         if id(optimizer) not in self.notes.optimizers:
@@ -312,7 +385,14 @@ class Observer:
             line = self._backward_line
             self.notes.stale[line] = self.notes.stale.get(line, 0) + 1
         self.notes.anomaly = self.notes.anomaly or rushlight.is_anomaly_enabled()
-        steps.append(self._step_of(optimizer))
+        step = self._step_of(optimizer)
+        for parameter, name in self._parameters(optimizer):
+            last = self._last.pop(id(parameter), None)
+            if last is not None and last.shape == parameter.shape:
+                size = max(float(last.float().norm()), 1e-30)
+                step.moved[name] = float((parameter.detach() - last).float().norm()) / size
+        step.rates = [float(g["lr"]) for g in optimizer.param_groups if "lr" in g]
+        steps.append(step)
 
     def _note_constant(self, optimizer: Any) -> None:
         matrices = [
@@ -350,6 +430,11 @@ class Observer:
         step.gradient_norm = total**0.5
         return step
 
+    def counts(self, optimizer: Any) -> bool:
+        """Whether its steps are those of the program: it is the first, or has taken its place."""
+        first = next((id(p) for g in optimizer.param_groups for p in g["params"]), None)
+        return id(optimizer) == self._first_optimizer or first == self._first_parameter
+
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._before:
             self._guard(self._note_updates)(optimizer)
@@ -369,6 +454,8 @@ class Observer:
                     self._from_zero.add(id(parameter))
                 elif id(parameter) not in self._from_zero:
                     step.updates[name] = float((parameter.detach() - old).float().norm()) / size
+                    if id(optimizer) == self._first_optimizer:
+                        self._last[id(parameter)] = parameter.detach().clone()
 
     def _parameters(self, optimizer: Any) -> list[tuple[Any, str]]:
         return [
@@ -391,6 +478,7 @@ class _Batches:
 
     def __init__(self, iterator: Any, notes: Notes) -> None:
         self._iterator, self._notes = iterator, notes
+        self._before: list[Tensor] = []
 
     def __iter__(self) -> _Batches:
         return self
@@ -404,6 +492,13 @@ class _Batches:
     def __next__(self) -> Any:
         batch = next(self._iterator)
         with rushlight.no_grad(), _C.DisableTorchFunction():
+            now = [t.detach() for t in _tensors(batch)]
+            same = len(now) == len(self._before) and all(
+                a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+                for a, b in zip(now, self._before, strict=True)
+            )
+            self._notes.repeated += bool(now) and same
+            self._before = [t.clone() for t in now]
             for tensor in _tensors(batch):
                 if tensor.dim() == 1 and not tensor.is_floating_point() and len(tensor) > 3:
                     self._notes.batches.append(frozenset(tensor.tolist()))

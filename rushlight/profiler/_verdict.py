@@ -11,11 +11,11 @@ from typing import Any
 from rushlight import _C
 from rushlight.profiler._breakdown import KINDS, Breakdown, is_copy, is_range
 from rushlight.profiler._device import CAUSES, DeviceTimes, device_times
-from rushlight.profiler._memory import CATEGORIES, MemoryHistory
+from rushlight.profiler._memory import CATEGORIES, Block, MemoryHistory
 from rushlight.profiler._peaks import Peaks
 from rushlight.profiler._table import format_memory, format_time
 
-__all__ = ["Finding", "Verdict", "judge"]
+__all__ = ["Finding", "Verdict", "judge", "left_behind"]
 
 
 @dataclass
@@ -327,27 +327,36 @@ def _computing(case: _Case) -> Iterator[Finding]:
         )
 
 
+def left_behind(memory: MemoryHistory, times: Breakdown) -> list[Block]:
+    """Blocks that later steps made and that are still there when the last one has ended. (The first
+    step makes gradients and states.)"""
+    ends = [end for _, end in times.steps]
+    return [
+        b
+        for b in memory.blocks
+        if ends
+        and b.begin is not None
+        and ends[0] <= b.begin < ends[-1]
+        and (b.end is None or b.end > ends[-1] + 1e3)
+        and b.category >= CATEGORIES.index("inputs")
+    ]
+
+
 def _growth(case: _Case) -> Iterator[Finding]:
     steps = case.times.steps
     if case.memory is None or len(steps) < 3:
         return
     ends = [end for _, end in steps]
-    # The first step makes gradients and states; what later steps leave behind should be nothing.
-    kept = [
-        b
-        for b in case.memory.blocks
-        if b.begin is not None
-        and ends[0] <= b.begin < ends[-1]
-        and (b.end is None or b.end > ends[-1] + 1e3)
-    ]
     lines: dict[str, dict[int, int]] = {}
-    for block in kept:
+    for block in left_behind(case.memory, case.times):
         step = bisect.bisect_right(ends, block.begin or 0.0)
-        if block.source and block.category >= CATEGORIES.index("inputs"):
+        if block.source:
             steps_of = lines.setdefault(block.source, {})
             steps_of[step] = steps_of.get(step, 0) + block.bytes
+    # Two optimisers, as those of a GAN, make two steps of every turn of the loop.
+    enough = max(3, (len(steps) - 1) // 2) if len(steps) > 3 else 2
     for line, by_step in sorted(lines.items(), key=lambda i: -sum(i[1].values())):
-        if len(by_step) >= len(steps) - 1 and sum(by_step.values()) > 4096 * len(by_step):
+        if len(by_step) >= enough and sum(by_step.values()) > 4096 * len(by_step):
             each = sum(by_step.values()) // len(by_step)
             yield Finding(
                 f"Memory grows by {format_memory(each)} per step",

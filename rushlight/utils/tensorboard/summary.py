@@ -53,7 +53,7 @@ def make_histogram(values, bins="tensorflow", max_bins=None):
         raise ValueError("utils.tensorboard: a histogram needs at least one value")
     counts, limits = np.histogram(values, bins=_edges(bins))
     if max_bins is not None and len(counts) > max_bins:
-        step = -(-len(counts) // max_bins)
+        step = len(counts) // max_bins
         padded = np.concatenate([counts, np.zeros(-len(counts) % step, counts.dtype)])
         counts = padded.reshape(-1, step).sum(1)
         limits = np.append(limits[:-1:step], limits[-1])
@@ -103,14 +103,41 @@ def image(tag, tensor, rescale=1, dataformats="NCHW"):
 def image_boxes(tag, tensor_image, tensor_boxes, rescale=1, dataformats="CHW", labels=None):
     """An image with boxes (x1, y1, x2, y2) drawn in it."""
     found = as_image(tensor_image, dataformats).copy()
-    for box in as_array(tensor_boxes).reshape(-1, 4):
+    boxes = as_array(tensor_boxes).reshape(-1, 4)
+    labels = [labels] if isinstance(labels, str) else labels
+    if labels is not None and len(labels) != len(boxes):
+        raise ValueError(f"add_image_with_boxes: {len(boxes)} boxes but {len(labels)} labels")
+    corners = []
+    for box in boxes:
         x1, y1, x2, y2 = (int(v) for v in box)
         x1, x2 = sorted((max(x1, 0), min(x2, found.shape[1] - 1)))
         y1, y2 = sorted((max(y1, 0), min(y2, found.shape[0] - 1)))
         for rows, columns in (([y1, y2], slice(x1, x2 + 1)), (slice(y1, y2 + 1), [x1, x2])):
             found[rows, columns, :3] = (255, 0, 0)
+        corners.append((x1, y2))
     found = np.ascontiguousarray(_resized(found, rescale))
+    if labels is not None:
+        found = _labelled(found, [(x * rescale, y * rescale) for x, y in corners], labels)
     return Summary(value=[Summary.Value(tag=tag, image=_image_value(found))])
+
+
+def _labelled(image, corners, labels):
+    """The image with texts above the lower left corners of boxes."""
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ImportError as error:
+        raise ImportError(
+            "add_image_with_boxes: labels need the pillow package; install it with `pip install "
+            "pillow`"
+        ) from error
+    picture, font = Image.fromarray(image), ImageFont.load_default()
+    draw = ImageDraw.Draw(picture)
+    for (x, y), label in zip(corners, labels, strict=True):
+        left, top, right, bottom = font.getbbox(str(label))
+        height = bottom - top
+        draw.rectangle([(x, y - height - 2), (x + right - left + 2, y)], fill="red")
+        draw.text((x + 1 - left, y - height - 1 - top), str(label), fill="black", font=font)
+    return np.asarray(picture)
 
 
 def video(tag, tensor, fps=4):
@@ -255,6 +282,9 @@ def hparams(hparam_dict=None, metric_dict=None, hparam_domain_discrete=None):
         if value is None:
             continue
         if not isinstance(value, bool | str):
+            if isinstance(value, list | tuple | dict):
+                raise ValueError(f"add_hparams: {key!r} must be a number, a text, a bool or a "
+                                 f"tensor of one element, not a {type(value).__name__}")  # fmt: skip
             value = as_number(value)
         kind = api_pb2.DataType.Value(kinds.get(type(value), "DATA_TYPE_FLOAT64"))
         setattr(start.hparams[key], _VALUE_FIELDS.get(type(value), "number_value"), value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rushlight.doctor._watch import Notes
+from rushlight.doctor._notes import Notes
 from rushlight.profiler._verdict import Finding
 
 __all__ = ["SETTINGS"]

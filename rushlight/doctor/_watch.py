@@ -5,87 +5,20 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.doctor._notes import LossCall, Notes, Step
 from rushlight.profiler._lines import user_line
 from rushlight.profiler._memory import _tensors
 
-__all__ = ["Enough", "Notes", "Observer", "Step"]
+__all__ = ["Enough", "Observer"]
 
 
 class Enough(BaseException):
     """Ends a program whose steps have been seen."""
-
-
-@dataclass
-class Step:
-    """One step of an optimiser."""
-
-    gradient_norm: float = 0.0
-    updates: dict[str, float] = field(default_factory=dict)  # relative change, by parameter
-    bad_gradients: list[str] = field(default_factory=list)  # with NaN or infinity
-    without: list[str] = field(default_factory=list)  # parameters without a gradient
-    zero: bool = False  # all gradients were zero
-    moved: dict[str, float] = field(default_factory=dict)  # since the step before, by others
-    rates: list[float] = field(default_factory=list)  # lr of each group
-
-
-@dataclass
-class LossCall:
-    """Calls of a loss from one line."""
-
-    name: str
-    line: str | None
-    calls: int = 0
-    probabilities: int = 0  # rows that are positive and add up to one
-    after_sigmoid: int = 0  # in [0, 1], and a sigmoid of as many values came just before
-    shapes: tuple[Any, Any] | None = None  # that differ and were broadcast
-    value: list[float] = field(default_factory=list)
-    slopes: list[int] = field(default_factory=list)  # does backward lower it (1) or raise it (-1)?
-
-
-@dataclass
-class Notes:
-    """What was seen, by the names that rules ask for."""
-
-    steps: list[Step] = field(default_factory=list)  # of the optimiser that steps first
-    # Of every optimiser, by its id; a program may have several, as GANs do.
-    steps_of: dict[int, list[Step]] = field(default_factory=dict)
-    lines_of: dict[int, str | None] = field(default_factory=dict)
-    constant: list[str] = field(default_factory=list)  # matrices of one number before all steps
-    optimizers: dict[int, Any] = field(default_factory=dict)
-    models: dict[int, Any] = field(default_factory=dict)  # outermost modules that were called
-    names: dict[int, str] = field(default_factory=dict)  # of parameters
-    losses: dict[Any, LossCall] = field(default_factory=dict)
-    first_bad: tuple[str, str, str | None] | None = None  # module, where, line
-    alive: dict[str, Any] = field(default_factory=dict)  # by module: units that were ever not zero
-    input_scale: list[float] = field(default_factory=list)
-    input_line: str | None = None
-    stale: dict[str, int] = field(default_factory=dict)  # backward onto old gradients, by line
-    retained: dict[str, int] = field(default_factory=dict)  # retain_graph=True, by line
-    backwards: int = 0
-    step_line: str | None = None
-    batches: list[Any] = field(default_factory=list)  # labels of batches, as sets
-    iterators: int = 0  # of loaders
-    iterator_line: str | None = None
-    broadcasts: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (n, 1) with (n,)
-    sigmoids: set[int] = field(default_factory=set)  # how many values, since the last loss
-    anomaly: bool = False
-    reads: dict[str, int] = field(default_factory=dict)  # of values on a GPU, by line
-    in_eval: dict[str, str] = field(default_factory=dict)  # modules that were not in training mode
-    remade: int = 0  # optimisers that took the place of another one, of the same parameters
-    repeated: int = 0  # batches of an iterator that equal the one before
-    flat_inputs: int = 0  # calls of a model with an input of one number
-    calls: int = 0  # of a model
-    batch: int = 0  # samples of the last call of a model
-    drops: dict[str, float] = field(default_factory=dict)  # how much each Dropout drops
-    few: dict[str, int] = field(default_factory=dict)  # values per channel, by batch norm
-    over_batch: dict[str, str] = field(default_factory=dict)  # softmax over samples, by line
-    seeds: dict[str, int] = field(default_factory=dict)  # manual_seed, by line
 
 
 _LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits",
@@ -184,6 +117,8 @@ class Observer:
         self._replace(Tensor, "backward", self._backward)
         self._replace(rushlight.utils.data.DataLoader, "__iter__", self._iterate)
         self._replace(rushlight, "manual_seed", self._seed)
+        for owner in (rushlight.nn.utils, rushlight.nn.utils.clip_grad):
+            self._replace(owner, "clip_grad_norm_", self._clip)
         functional = rushlight.nn.functional
         for name in _LOSSES:
             if hasattr(functional, name):
@@ -201,6 +136,14 @@ class Observer:
         if self.notes.steps and (line := user_line()):
             self.notes.seeds[line] = self.notes.seeds.get(line, 0) + 1
         return before(*args, **kwargs)
+
+    def _clip(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        norm = before(*args, **kwargs)
+        most = float(kwargs.get("max_norm", args[1] if len(args) > 1 else 0.0))
+        if most > 0 and float(norm) == float(norm) and len(self.notes.clipped) < _MOST_STEPS:
+            self.notes.clipped.append((float(norm), float(norm) / most))
+            self.notes.clip_line = self.notes.clip_line or user_line()
+        return norm
 
     def _replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         before = getattr(owner, name)
@@ -424,6 +367,8 @@ class Observer:
                 step.bad_gradients.append(name)
                 continue
             step.zero = step.zero and norm == 0
+            if norm == 0 and parameter.dim() >= 2:
+                step.zeros.append(name)
             total += norm * norm
             if parameter.dim() >= 2 and parameter.numel() <= _MOST_UNITS * 64:
                 self._before[id(parameter)] = parameter.detach().clone()

@@ -3,7 +3,8 @@
     python benchmarks/doctor_trial.py [--seed 0] [--only KIND] [--list] [--clean]
 
 Each kind of fault changes the syntax tree of an example, chosen at random among those that have a
-place for it, at a place chosen at random; then the doctor examines it. The last kinds are faults
+place for it, at a place chosen at random among those that the first steps run through: a fault in a
+class that nobody uses is none. Then the doctor examines it. The last kinds are faults
 that no rule of the doctor was written for: what it says of them is printed, and is not counted.
 `--clean` examines ten examples as they are: whatever it finds then is wrong.
 """
@@ -11,6 +12,7 @@ that no rule of the doctor was written for: what it says of them is printed, and
 import argparse
 import ast
 import copy
+import functools
 import os
 import random
 import sys
@@ -89,11 +91,17 @@ def clear_before_step(tree, pick):
     body.insert(i, ast.Expr(ast.Call(ast.Attribute(owner, "zero_grad", ast.Load()), [], [])))
 
 
+def uses_modules(node):
+    """Whether it calls something of self: sizes, masks and positions have no gradient to lose."""
+    return any(isinstance(n, ast.Call) and ast.unparse(n.func).startswith("self.")
+               for n in ast.walk(node))  # fmt: skip
+
+
 def result_of_forward(text):
     def plant(tree, pick):
         places = [s for f in forwards(tree) for s in ast.walk(f)
                   if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call)
-                  and isinstance(s.targets[0], ast.Name)]  # fmt: skip
+                  and isinstance(s.targets[0], ast.Name) and uses_modules(s.value)]  # fmt: skip
         place = pick(places)
         place.value = expression(text, x=place.value)
 
@@ -177,7 +185,14 @@ def keep_graph(tree, pick):
 
 
 def evaluation_mode(tree, pick):
-    for call in [pick(calls(tree, "train")), *calls(tree, "train")]:
+    """Where train() is called in a loop, or by what a loop calls: after the last step it is no
+    fault to leave it out."""
+    loops = [n for n in ast.walk(tree) if isinstance(n, ast.For | ast.While)]
+    called = {getattr(c.func, "attr", getattr(c.func, "id", "")) for loop in loops
+              for c in ast.walk(loop) if isinstance(c, ast.Call)}  # fmt: skip
+    inside = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name in called]
+    pick([c for n in (*loops, *inside) for c in calls(n, "train")])
+    for call in calls(tree, "train"):
         call.func.attr = "eval"
 
 
@@ -195,6 +210,11 @@ def sleep_in_dataset(tree, pick):
     pick(places).body.insert(0, statement("__import__('time').sleep(0.005)"))
 
 
+# Faults of what is made before the loop, or after a step that comes later.
+SET_UP = {"learning rate too high", "learning rate too low", "evaluation mode", "anomaly detection",
+          "a module without use", "an optimiser with some parameters", "equal weights",
+          "weights of no size", "dropout of nearly everything", "weight decay too large",
+          "a slow dataset", "the same data always"}  # fmt: skip
 LOSSES = ("cross_entropy", "criterion", "loss_fn")
 # Words of the titles of findings, any of which will do; None: no rule was written for it.
 KINDS = {
@@ -254,13 +274,57 @@ KINDS = {
 }  # fmt: skip
 
 
+@functools.cache
+def executed(name):
+    """The lines of an example that run from its first step to its fourth."""
+    text = (ROOT / "examples" / f"{name}.py").read_text()
+    lines, steps = set(), [0]
+
+    def trace(frame, event, arg):
+        if os.path.basename(frame.f_code.co_filename) != f"{name}.py":
+            return None
+        if steps[0]:
+            lines.add(frame.f_lineno)
+        return trace
+
+    from rushlight.optim.optimizer import register_optimizer_step_post_hook
+
+    hook = register_optimizer_step_post_hook(lambda *_: steps.__setitem__(0, steps[0] + 1))
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        examine(name, text, steps=2, timed=2)
+    finally:
+        sys.settrace(before)
+        hook.remove()
+    return frozenset(lines)
+
+
+def runs(place, lines):
+    """Whether a place lies in lines that run. What is set up before the loop counts as well: only
+    functions that nobody calls do not."""
+    if isinstance(place, tuple):
+        body, i = place
+        place = body[i]
+    if not isinstance(place, ast.AST) or not hasattr(place, "lineno"):
+        return True
+    if isinstance(place, ast.FunctionDef):
+        return place.name == "__init__" or any(runs(s, lines) for s in place.body)
+    return bool(lines.intersection(range(place.lineno, (place.end_lineno or place.lineno) + 1)))
+
+
 def plant(kind, seed):
     """(example, changed text)."""
     draw = random.Random(f"{kind} {seed}")
     for name in draw.sample(EXAMPLES, len(EXAMPLES)):
         tree = copy.deepcopy(ast.parse((ROOT / "examples" / f"{name}.py").read_text()))
+        lines = frozenset() if kind in SET_UP else executed(name)
+
+        def pick(places, lines=lines):
+            return draw.choice([p for p in places if not lines or runs(p, lines)])
+
         try:
-            KINDS[kind][0](tree, draw.choice)
+            KINDS[kind][0](tree, pick)
         except IndexError:  # no place for it here
             continue
         return name, ast.unparse(ast.fix_missing_locations(tree))
@@ -310,7 +374,7 @@ def clean():
     return int(wrong > 0)
 
 
-def examine(name, text):
+def examine(name, text, **steps):
     from rushlight import autograd, doctor
 
     with tempfile.TemporaryDirectory() as folder:
@@ -324,7 +388,7 @@ def examine(name, text):
         os.environ["MPLBACKEND"] = "Agg"
         sys.path.insert(0, str(ROOT / "examples"))
         try:
-            found = doctor.examine(script)
+            found = doctor.examine(script, **steps)
         finally:
             autograd.set_detect_anomaly(False)
             sys.path.pop(0)

@@ -307,7 +307,9 @@ def _computing(case: _Case) -> Iterator[Finding]:
     name = max(heavy, key=lambda n: heavy[n])
     events = [e for e in case.mine() if e.name == name and e.flops]
     busiest = max(events, key=lambda e: e.cpu_time_total)
-    shapes = f", {busiest.input_shapes}" if busiest.input_shapes else ""
+    sizes = [s for s in busiest.input_shapes if s]
+    shapes = f" of {' and '.join(map(str, sizes))}" if sizes else ""
+    odd = any(n % 16 for s in sizes if isinstance(s, list) for n in s[:2] if isinstance(n, int))
     if reached >= 0.5:
         yield Finding(
             f"The arithmetic itself is the work: kernels reach {_percent(reached)} of the peak",
@@ -320,8 +322,8 @@ def _computing(case: _Case) -> Iterator[Finding]:
         yield Finding(
             f"Kernels reach {_percent(reached)} of what this machine measured at its best",
             f"{name}{shapes} is the longest, {format_time(busiest.cpu_time_total)}",
-            "shapes are small or odd: a larger batch, or sizes that are multiples of 16, "
-            "use the machine better",
+            "a larger batch uses the machine better"
+            + (", and so do channels and features that are multiples of 16" if odd else ""),
             busiest.source,
             case.without(0.5 * (kernels - times.ideal)),
         )

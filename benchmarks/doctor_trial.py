@@ -86,7 +86,7 @@ def remove_zero_grad(tree, pick):
 
 
 def clear_before_step(tree, pick):
-    body, i = pick(statements_with(tree, "step"))
+    body, i = pick(steps_of_optimizers(tree))
     owner = body[i].value.func.value
     body.insert(i, ast.Expr(ast.Call(ast.Attribute(owner, "zero_grad", ast.Load()), [], [])))
 

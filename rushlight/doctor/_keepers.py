@@ -79,12 +79,26 @@ def keepers_of(blocks: Iterable[Block]) -> str | None:
         name = names.get(id(holder)) or _attribute_of(holder, names)
         if name is not None:
             return f"the {type(holder).__name__} {name} holds {count} of them"
-    for frame in frames:
-        for name, value in {**frame.f_globals, **frame.f_locals}.items():
-            if isinstance(value, Tensor) and value.grad_fn is not None and value.numel() == 1:
-                if _address(value) in addresses:
-                    return f"the graph of {name} may hold them"
+    graphs = {
+        name: _nodes(value.grad_fn)
+        for frame in frames
+        for name, value in {**frame.f_globals, **frame.f_locals}.items()
+        if isinstance(value, Tensor) and value.grad_fn is not None
+    }
+    if graphs:  # one that grows is longer than that of a single step
+        return f"the graph of {max(graphs, key=lambda name: graphs[name])} may hold them"
     return None
+
+
+def _nodes(root: Any) -> int:
+    """How many nodes a graph has, of the first hundred thousand."""
+    seen, waiting = {root}, [root]
+    while waiting and len(seen) < 100_000:
+        for node, _ in waiting.pop().next_functions:
+            if node is not None and node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return len(seen)
 
 
 _DEVICES = ("cpu", "cuda")

@@ -76,3 +76,4 @@ class Notes:
     seeds: dict[str, int] = field(default_factory=dict)  # manual_seed, by line
     clipped: list[tuple[float, float]] = field(default_factory=list)  # norm, and by how much
     clip_line: str | None = None
+    closed: bool = False  # nothing more is written

@@ -128,6 +128,7 @@ class Observer:
     def close(self) -> None:
         """Stops watching; everything is as it was."""
         self._stack.close()
+        self.notes.closed = True
         self._before.clear()
         self._last.clear()
         self._values.clear()
@@ -436,6 +437,9 @@ class _Batches:
 
     def __next__(self) -> Any:
         batch = next(self._iterator)
+        if self._notes.closed:  # the program goes on with this iterator
+            self._before = []
+            return batch
         with rushlight.no_grad(), _C.DisableTorchFunction():
             now = [t.detach() for t in _tensors(batch)]
             same = len(now) == len(self._before) and all(

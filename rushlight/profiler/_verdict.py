@@ -13,9 +13,17 @@ from rushlight.profiler._breakdown import KINDS, Breakdown, is_copy, is_range
 from rushlight.profiler._device import CAUSES, DeviceTimes, device_times
 from rushlight.profiler._memory import CATEGORIES, Block, MemoryHistory
 from rushlight.profiler._peaks import Peaks
-from rushlight.profiler._table import format_memory, format_time
+from rushlight.profiler._table import format_memory
 
 __all__ = ["Finding", "Verdict", "judge", "left_behind"]
+
+
+def format_time(us: float) -> str:
+    """Three digits and the unit that suits them, as one writes in a sentence."""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if us >= size:
+            return f"{us / size:.3g} {unit}" if us < 1000 * size else f"{us / size:.0f} {unit}"
+    return f"{us:.3g} µs"
 
 
 @dataclass

@@ -4,6 +4,7 @@
 //   after the call that queued it; a wait lasts until then.
 // - It is strict: nothing is enabled without a subscriber, and there is one of them at a time.
 // - With FAKE_CUPTI_NCCL, kernels of streams that a program made are called as NCCL's are.
+// - With FAKE_CUPTI_UNLISTED, all calls have a number that no list has.
 // - FAKE_CUPTI_HOLDER names another tool that has the only place.
 #include <time.h>
 #include <unistd.h>
@@ -136,8 +137,9 @@ void watch(const FakeWork& work) {
   } else {
     for (unsigned i = 0; i < work.count; ++i) run_work(work, correlation);
   }
+  const uint32_t call = std::getenv("FAKE_CUPTI_UNLISTED") ? 99999 : work.call;
   if (g_kinds.count(kDriverCall))
-    write(CallRecord{kDriverCall, work.call, begin, g_now(), uint32_t(getpid()), uint32_t(gettid()),
+    write(CallRecord{kDriverCall, call, begin, g_now(), uint32_t(getpid()), uint32_t(gettid()),
                      correlation, 0});
 }
 

@@ -75,6 +75,21 @@ print(json.dumps({{
     assert trace["deviceProperties"][0]["name"] == "Fake GPU"
 
 
+def test_calls_that_no_list_has_tie_kernels_to_ops(profiled):
+    """They are shown where they queued something; waits and queries stay hidden."""
+    found = profiled("""
+with profile() as prof:
+    step()
+    cuda.synchronize()
+kernels = [e for e in prof.events() if e.activity == "kernel"]
+print(json.dumps([[e.launcher.name for e in kernels], [e.call.name for e in kernels],
+                  sum(e.activity == "cuda_driver" for e in prof.events()), len(kernels)]))
+""", FAKE_CUPTI_UNLISTED=1)  # fmt: skip
+    names, calls, shown, kernels = found
+    assert names[:2] == ["aten::mul", "aten::relu"] and set(calls) == {"unknown call"}
+    assert shown == kernels
+
+
 def test_gaps_of_a_gpu_have_causes(profiled):
     found = profiled(
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from rushlight import _C
@@ -116,6 +117,10 @@ class profile:
     def export_stacks(self, path: FileLike, metric: str = "self_cpu_time_total") -> None:
         """Writes stacks with their times, for tools that draw flame graphs."""
         self._profile.export_stacks(path, metric)
+
+    def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
+        """Leaves what begins from now on out of the recording, or takes it in again."""
+        self._profile.toggle_collection_dynamic(enabled, activities)
 
     def __str__(self) -> str:
         if self.enabled and self._profile._recording is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rushlight.doctor._notes import Notes, Step
 from rushlight.doctor._rules_of_settings import SETTINGS
 from rushlight.doctor._source import findings_in_source
-from rushlight.doctor._notes import Notes, Step
 from rushlight.profiler._verdict import Finding
 
 __all__ = ["findings_of"]
@@ -367,9 +367,9 @@ def _reads(notes: Notes) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Notes], Iterator[Finding]], ...] = (
-    _not_a_number, _exploding, _learning_rate, _nothing_to_step, _always_zero, _gradients_kept, _unused,
-    _untrained, _losses, _broadcasts, _modes, _left_in_evaluation, _dead, _inputs, _symmetric, _sorted, _iterators,
-    _switches, _reads, *SETTINGS,
+    _not_a_number, _exploding, _learning_rate, _nothing_to_step, _always_zero, _gradients_kept,
+    _unused, _untrained, _losses, _broadcasts, _modes, _left_in_evaluation, _dead, _inputs,
+    _symmetric, _sorted, _iterators, _switches, _reads, *SETTINGS,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the text of a program shows, and its first steps do not: what an evaluation leaves behind."""
+"""What the text of a program shows, and its first steps do not: an evaluation that is not left."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def findings_in_source(step_line: str | None) -> Iterator[Finding]:
             yield Finding(
                 "Training goes on in evaluation mode after an evaluation",
                 "the loop calls eval() and never train()",
-                "model.train() where the evaluation ends: without it dropout is off and batch norms "
-                "stop learning from then on",
+                "model.train() where the evaluation ends: without it dropout is off and batch "
+                "norms stop learning from then on",
                 f"{place[1]}({first.lineno}): eval",
             )
             return

@@ -118,9 +118,7 @@ margin-right: 6px; }}
 """
 
 
-def write_memory_timeline(
-    path: FileLike, history: MemoryHistory, device: str, wall: int
-) -> None:
+def write_memory_timeline(path: FileLike, history: MemoryHistory, device: str, wall: int) -> None:
     """Writes the file that the end of the name asks for; `wall` is the time of day at time 0."""
     name = os.fspath(path)
     name = name if isinstance(name, str) else os.fsdecode(name)

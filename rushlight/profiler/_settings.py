@@ -46,8 +46,8 @@ class _ExperimentalConfig:
     ) -> None:
         if profiler_metrics or performance_events:
             raise NotImplementedError(
-                "profiler: counters of GPUs and CPUs (profiler_metrics, performance_events) are not "
-                "read; report() has achieved FLOP/s and bytes/s from formulas"
+                "profiler: counters of GPUs and CPUs (profiler_metrics, performance_events) are "
+                "not read; report() has achieved FLOP/s and bytes/s from formulas"
             )
         self.profiler_measure_per_kernel = profiler_measure_per_kernel
         self.verbose = verbose

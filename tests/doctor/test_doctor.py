@@ -140,7 +140,8 @@ FAULTS = {
         "Weights change between", "step()"),
     "an optimiser made in every step": (
         "        optimizer.step()",
-        "        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n        optimizer.step()",
+        "        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
+        "        optimizer.step()",
         "of its own", "step()"),
     "the same batch always": (
         "loader = DataLoader(TensorDataset(x, y)",
@@ -222,16 +223,13 @@ def test_a_planted_fault_is_found(name, tmp_path):
         assert place in text.splitlines()[number - 1]
 
 
-@pytest.mark.parametrize(("old", "new", "keeper"), [
-    ("history.append(loss.item())", "history.append(images.repeat(1, 16))",
-     "the list history holds"),
-    ("history.append(loss.item())", "model.seen = [*getattr(model, 'seen', []), images * 9 @ images.T]",
-     "the list model.seen holds"),
-    ("history.append(loss.item())", "total = model(images).sum() + globals().get('total', 0)",
-     "the graph of total may hold"),
+@pytest.mark.parametrize(("line", "keeper"), [
+    ("history.append(images.repeat(1, 16))", "the list history holds"),
+    ("model.seen = [*getattr(model, 'seen', []), images @ images.T]", "the list model.seen holds"),
+    ("total = model(images).sum() + globals().get('total', 0)", "the graph of total may hold"),
 ])  # fmt: skip
-def test_who_keeps_what_grows(old, new, keeper, tmp_path):
-    found = examine(tmp_path, CLEAN.replace(old, new))
+def test_who_keeps_what_grows(line, keeper, tmp_path):
+    found = examine(tmp_path, CLEAN.replace("history.append(loss.item())", line))
     (growth,) = [f for f in found.findings if f.title.startswith("Memory grows")]
     assert keeper in growth.evidence, growth.evidence
 
@@ -240,7 +238,8 @@ def test_evaluations_that_are_left_are_no_fault(tmp_path):
     """train() may be called anywhere in the loop, and after the loop nobody needs it."""
     text = CLEAN.replace(
         "for epoch in range(3):\n",
-        "def evaluate(m):\n    m.eval()\n    m.train()\n\nfor epoch in range(3):\n    evaluate(model)\n",
+        "def evaluate(m):\n    m.eval()\n    m.train()\n\n"
+        "for epoch in range(3):\n    evaluate(model)\n",
     )
     assert examine(tmp_path, text + "model.eval()\n").findings == []
 

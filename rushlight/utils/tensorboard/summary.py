@@ -283,8 +283,10 @@ def hparams(hparam_dict=None, metric_dict=None, hparam_domain_discrete=None):
             continue
         if not isinstance(value, bool | str):
             if isinstance(value, list | tuple | dict):
-                raise ValueError(f"add_hparams: {key!r} must be a number, a text, a bool or a "
-                                 f"tensor of one element, not a {type(value).__name__}")  # fmt: skip
+                raise ValueError(
+                    f"add_hparams: {key!r} must be a number, a text, a bool or a tensor of one "
+                    f"element, not a {type(value).__name__}"
+                )
             value = as_number(value)
         kind = api_pb2.DataType.Value(kinds.get(type(value), "DATA_TYPE_FLOAT64"))
         setattr(start.hparams[key], _VALUE_FIELDS.get(type(value), "number_value"), value)

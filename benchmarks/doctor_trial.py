@@ -72,6 +72,8 @@ def change_argument(names, text):
 
 def change_option(option, value):
     def plant(tree, pick):
+        if option == "lr" and calls(tree, "OneCycleLR"):
+            raise IndexError  # which has rates of its own
         call = pick(calls(tree, "SGD", "Adam", "AdamW", "RMSprop"))
         call.keywords = [k for k in call.keywords if k.arg != option]
         call.keywords.append(ast.keyword(option, expression(value)))

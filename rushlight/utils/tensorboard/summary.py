@@ -1,5 +1,10 @@
 """Summaries: the messages that stand in TensorBoard's event files."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
@@ -12,7 +17,9 @@ from rushlight.utils._images import encode_png
 from rushlight.utils.tensorboard._values import as_array, as_bytes, as_image, as_number
 
 
-def scalar(name, tensor, new_style=False, double_precision=False):
+def scalar(
+    name: str, tensor: Any, new_style: bool = False, double_precision: bool = False
+) -> Summary:
     """One number."""
     value = as_number(tensor)
     if new_style:
@@ -40,14 +47,16 @@ def _edges(bins):
     return np.array([-x for x in reversed(positive)] + [0.0] + positive)
 
 
-def histogram(name, values, bins, max_bins=None):
+def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
     """How many values lie in each bin."""
     return Summary(
         value=[Summary.Value(tag=name, histo=make_histogram(as_array(values), bins, max_bins))]
     )
 
 
-def make_histogram(values, bins="tensorflow", max_bins=None):
+def make_histogram(
+    values: Any, bins: Any = "tensorflow", max_bins: int | None = None
+) -> HistogramProto:
     values = values.reshape(-1).astype("f8")
     if values.size == 0:
         raise ValueError("utils.tensorboard: a histogram needs at least one value")
@@ -69,7 +78,16 @@ def make_histogram(values, bins="tensorflow", max_bins=None):
     )  # fmt: skip
 
 
-def histogram_raw(name, min, max, num, sum, sum_squares, bucket_limits, bucket_counts):
+def histogram_raw(
+    name: str,
+    min: float,
+    max: float,
+    num: int,
+    sum: float,
+    sum_squares: float,
+    bucket_limits: Sequence[float],
+    bucket_counts: Sequence[float],
+) -> Summary:
     """A histogram whose counts are known."""
     proto = HistogramProto(
         min=min, max=max, num=num, sum=sum, sum_squares=sum_squares,
@@ -94,13 +112,20 @@ def _resized(image, factor):
     return image[rows][:, columns]
 
 
-def image(tag, tensor, rescale=1, dataformats="NCHW"):
+def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Summary:
     """An image, or a grid of them."""
     found = _resized(as_image(tensor, dataformats), rescale)
     return Summary(value=[Summary.Value(tag=tag, image=_image_value(np.ascontiguousarray(found)))])
 
 
-def image_boxes(tag, tensor_image, tensor_boxes, rescale=1, dataformats="CHW", labels=None):
+def image_boxes(
+    tag: str,
+    tensor_image: Any,
+    tensor_boxes: Any,
+    rescale: float = 1,
+    dataformats: str = "CHW",
+    labels: Any = None,
+) -> Summary:
     """An image with boxes (x1, y1, x2, y2) drawn in it."""
     found = as_image(tensor_image, dataformats).copy()
     boxes = as_array(tensor_boxes).reshape(-1, 4)
@@ -140,7 +165,7 @@ def _labelled(image, corners, labels):
     return np.asarray(picture)
 
 
-def video(tag, tensor, fps=4):
+def video(tag: str, tensor: Any, fps: float = 4) -> Summary:
     """Frames (batch, time, channels, height, width) as a moving GIF; needs the pillow package."""
     import io
 
@@ -166,7 +191,7 @@ def video(tag, tensor, fps=4):
     return Summary(value=[Summary.Value(tag=tag, image=value)])
 
 
-def audio(tag, tensor, sample_rate=44100):
+def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Summary:
     """Sound from -1 to 1, one channel, as a WAV file."""
     import io
     import wave
@@ -187,7 +212,7 @@ def audio(tag, tensor, sample_rate=44100):
     return Summary(value=[Summary.Value(tag=tag, audio=value)])
 
 
-def text(tag, text):
+def text(tag: str, text: str) -> Summary:
     """Words, shown as Markdown."""
     content = TextPluginData(version=0).SerializeToString()
     plugin = SummaryMetadata.PluginData(plugin_name="text", content=content)
@@ -202,7 +227,7 @@ def text(tag, text):
     )
 
 
-def custom_scalars(layout):
+def custom_scalars(layout: Mapping[str, Any]) -> Summary:
     """How TensorBoard's page of custom scalars is laid out."""
     categories = []
     for title, charts in layout.items():
@@ -227,7 +252,9 @@ def custom_scalars(layout):
     return Summary(value=[Summary.Value(tag=tag, tensor=proto, metadata=metadata)])
 
 
-def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None):
+def pr_curve(
+    tag: str, labels: Any, predictions: Any, num_thresholds: int = 127, weights: Any = None
+) -> Summary:
     """Precision and recall at thresholds from 0 to 1."""
     labels, predictions = as_array(labels).reshape(-1), as_array(predictions).reshape(-1)
     weights = np.ones_like(predictions) if weights is None else as_array(weights).reshape(-1)
@@ -245,7 +272,17 @@ def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None):
     return _pr_curve(tag, rows, num_thresholds)
 
 
-def pr_curve_raw(tag, tp, fp, tn, fn, precision, recall, num_thresholds=127, weights=None):
+def pr_curve_raw(
+    tag: str,
+    tp: Any,
+    fp: Any,
+    tn: Any,
+    fn: Any,
+    precision: Any,
+    recall: Any,
+    num_thresholds: int = 127,
+    weights: Any = None,
+) -> Summary:
     """A curve of precision and recall that is known."""
     rows = np.stack([as_array(x) for x in (tp, fp, tn, fn, precision, recall)])
     return _pr_curve(tag, rows, min(num_thresholds, 127))
@@ -264,7 +301,11 @@ def _pr_curve(tag, rows, num_thresholds):
     return Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=proto)])
 
 
-def hparams(hparam_dict=None, metric_dict=None, hparam_domain_discrete=None):
+def hparams(
+    hparam_dict: dict[str, Any] | None = None,
+    metric_dict: dict[str, Any] | None = None,
+    hparam_domain_discrete: dict[str, Any] | None = None,
+) -> tuple[Summary, Summary, Summary]:
     """The three summaries of a run's hyperparameters: what there is, the start, the end."""
     from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
     from tensorboard.plugins.hparams.metadata import (

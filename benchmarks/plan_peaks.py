@@ -1,9 +1,11 @@
 """Peak memory of training steps: what profiler.plan predicts, and what the allocator counts.
 
-    python benchmarks/plan_peaks.py [--device cpu] [--only NAME] [--batch N] [--report]
+    python benchmarks/plan_peaks.py [--device cpu] [--only NAME] [--batch N] [--report] [--explain]
 
 The six models of Table 1, a GPT and a U-Net. Exits with 1 where a prediction is off by more than
-five percent. `--report` writes results/plan.md, with what is there of the other device.
+five percent. `--report` writes results/plan.md, with what is there of the other device; `--explain`
+lists what ops have at the measured peak and have not at the planned one, or the reverse: workspaces
+of libraries, copies in another layout.
 """
 
 import argparse
@@ -106,6 +108,44 @@ def measured(model, inputs, make, device):
     return peak - (now - own)
 
 
+def of_ops(history, device):
+    """Bytes that are there at the peak, by the op that made them."""
+    time, _ = history.peak(device)
+    found = {}
+    for block in history.live_at(time, device):
+        op = "before the steps" if block.event is None else block.event.name
+        found[op] = found.get(op, 0) + block.bytes
+    return found
+
+
+def explain(name, device, batch):
+    """Steps under a profile: on the meta device, as plan takes them, and on the device."""
+    from rushlight.profiler import profile
+    from rushlight.profiler._plan import _meta_model
+
+    sides = []
+    for where in ("meta", device):
+        model, inputs, make = CASES[name](batch)
+        with profile(profile_memory=True) as prof:
+            # (.to("meta") would part weights that are shared.)
+            model = _meta_model(model) if where == "meta" else model.to(where)
+            inputs = tuple(t.to(where) for t in inputs)
+            optimizer = make(model.parameters())
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(*inputs).backward()
+                optimizer.step()
+        history = prof.events().memory
+        sides.append(of_ops(history, where if where in ("meta", "cpu") else f"{where}:0"))
+    planned, found = sides
+    rows = sorted(planned.keys() | found.keys(),
+                  key=lambda op: -abs(found.get(op, 0) - planned.get(op, 0)))  # fmt: skip
+    for op in rows[:12]:
+        a, b = planned.get(op, 0) / 2**20, found.get(op, 0) / 2**20
+        if abs(a - b) > 0.05:
+            print(f"    {b - a:+9.2f} MiB  {op}: planned {a:.2f}, there {b:.2f}", flush=True)
+
+
 def compared(name, device, batch):
     model, inputs, make = CASES[name](batch)
     planned = plan(model, inputs, loss=lambda loss: loss, optimizer=make).peak_bytes
@@ -136,6 +176,7 @@ def main():
     parser.add_argument("--only", choices=CASES)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--explain", action="store_true", help="which ops make the difference")
     parser.add_argument("--json", type=Path, help="where figures of both devices are kept")
     args = parser.parse_args()
     kept = args.json or HERE / "results" / "plan.json"
@@ -148,6 +189,8 @@ def main():
         a, b = row["planned"] / 2**20, row["measured"] / 2**20
         print(f"{name:14} batch {row['batch']:5} planned {a:9.1f} MiB, measured {b:9.1f} MiB, "
               f"{100 * off:+.2f}%", flush=True)  # fmt: skip
+        if args.explain:
+            explain(name, args.device.partition(":")[0], args.batch)
         results.setdefault(args.device.partition(":")[0], {})[name] = row
         if args.json or args.report:
             kept.write_text(json.dumps(results))

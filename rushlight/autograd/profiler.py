@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from rushlight import _C
@@ -49,6 +50,8 @@ class profile:
         experimental_config: Any = None,
         acc_events: bool = False,
         custom_trace_id_callback: Any = None,
+        post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
     ) -> None:
         if not use_cpu and not (use_cuda or use_device == "cuda"):
             raise ValueError("autograd.profiler.profile: use_cpu=False needs use_device='cuda', "
@@ -68,6 +71,7 @@ class profile:
             experimental_config=experimental_config,
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
         )
 
     def __enter__(self) -> Self:
@@ -113,6 +117,10 @@ class profile:
     def export_stacks(self, path: FileLike, metric: str = "self_cpu_time_total") -> None:
         """Writes stacks with their times, for tools that draw flame graphs."""
         self._profile.export_stacks(path, metric)
+
+    def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
+        """Leaves what begins from now on out of the recording, or takes it in again."""
+        self._profile.toggle_collection_dynamic(enabled, activities)
 
     def __str__(self) -> str:
         if self.enabled and self._profile._recording is None:

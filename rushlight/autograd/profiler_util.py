@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight._names.missing import names_missing_from
 from rushlight.types import FileLike
@@ -47,11 +47,12 @@ class Interval:
         return f"Interval(start={self.start}, end={self.end})"
 
 
-class Kernel:
+class Kernel(NamedTuple):
     """What an op queued on a device: name, device and duration in microseconds."""
 
-    def __init__(self, name: str, device: int, duration: float) -> None:
-        self.name, self.device, self.duration = name, device, duration
+    name: str
+    device: int
+    duration: float
 
 
 def _formatted(attribute):

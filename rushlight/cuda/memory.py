@@ -230,19 +230,33 @@ _MOST_ENTRIES = 1_000_000  # of a history, where the caller names no limit
 
 
 def _record_memory_history(
-    enabled="all", context="all", stacks="all", max_entries=None, device=None, clear_history=False
+    enabled="all",
+    context="all",
+    stacks="all",
+    max_entries=None,
+    device=None,
+    clear_history=False,
+    compile_context=False,
+    global_record_annotations=False,
+    skip_actions=None,
 ):
     """Keeps what is allocated and freed from now on, with the lines, for _snapshot; None ends it.
 
-    The last max_entries are kept, a million by default. Each has the program's innermost line."""
+    The last max_entries are kept, a million by default. Each has the program's innermost line.
+    `skip_actions` names what is left out: "alloc", "free_requested" or "free_completed"."""
     if enabled not in (None, "state", "all", True, False):
         raise ValueError(
             f"_record_memory_history: enabled must be None, 'state' or 'all', not {enabled!r}"
         )
+    _skipped_actions.clear()
+    _skipped_actions.update(skip_actions or ())
     if enabled in (None, False):
         _C._memory_history_stop()
     elif enabled != "state" and (clear_history or _C._memory_history() is None):
         _C._memory_history_start(min(max_entries or _MOST_ENTRIES, 1 << 40))
+
+
+_skipped_actions: set[str] = set()  # that snapshots leave out
 
 
 def _device_traces():
@@ -263,22 +277,20 @@ def _device_traces():
         if source in lines:
             file, line, function = lines[source]
             entry["frames"] = [{"filename": file, "line": line, "name": function}]
-        if change >= 0:
-            traces[index].append({"action": "alloc", **entry})
-        else:
-            traces[index].append({"action": "free_requested", **entry})
-            traces[index].append({"action": "free_completed", **entry})
+        for action in ("alloc",) if change >= 0 else ("free_requested", "free_completed"):
+            if action not in _skipped_actions:
+                traces[index].append({"action": action, **entry})
     return traces
 
 
-def _snapshot(device=None):
+def _snapshot(device=None, augment_with_fx_traces=False):
     """The state of memory and its history, as PyTorch's visualiser reads it."""
     index = None if device is None else _index(device)
     segments = [s for s in memory_snapshot() if index is None or s["device"] == index]
     return {"segments": segments, "device_traces": _device_traces(), "allocator_settings": {}}
 
 
-def _dump_snapshot(filename="dump_snapshot.pickle"):
+def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
     """Writes the state of memory as a pickle."""
     import pickle
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rushlight.doctor._keepers import keepers_of
 from rushlight.doctor._rules import findings_of
 from rushlight.doctor._watch import Enough, Observer
 from rushlight.profiler._breakdown import Breakdown, break_down
 from rushlight.profiler._peaks import measure_peaks
-from rushlight.profiler._verdict import Finding, Verdict, judge
+from rushlight.profiler._verdict import Finding, Verdict, judge, left_behind
 from rushlight.profiler.profiler import profile
 from rushlight.types import FileLike
 
@@ -50,8 +51,8 @@ class Diagnosis:
             lines.append(f"Nothing was found in {self.steps} steps.")
         lines += [f"{i}. {finding}" for i, finding in enumerate(self.findings, 1)]
         if self.busy > _BUSY:
-            lines.append(f"Times were not judged: for {100 * self.busy:.0f}% of the time the CPU "
-                         "was with other programs.")  # fmt: skip
+            lines.append(f"Times were judged with care: for {100 * self.busy:.0f}% of the time the "
+                         "CPU was with other programs.")  # fmt: skip
         elif self.verdict is not None:
             lines.append(self.verdict.headline)
         return "\n".join(lines)
@@ -66,22 +67,26 @@ def _waited_for_a_cpu() -> float:
         return 0.0
 
 
-def _works_in_the_loop(times: Breakdown) -> bool:
+def _works_in_the_loop(times: Breakdown, stolen: float) -> bool:
     """Whether long gaps come back at the same place, step by step. Many short ones are how Python
-    programs are; a long one here and there is the machine doing something else."""
+    programs are; a long one here and there is the machine doing something else. The time in which
+    others had the CPU may have been in them."""
     places: dict[Any, list[float]] = {}
     for gap, before, after in times.gaps:
         if gap >= _LONG_GAP:
             place = None if before is None else before.source, after.name
             places.setdefault(place, []).append(gap)
     often = [gaps for gaps in places.values() if len(gaps) >= max(2, 0.6 * len(times.steps))]
-    return sum(map(sum, often)) >= 0.3 * times.total
+    return sum(map(sum, often)) - stolen >= 0.3 * (times.total - stolen)
 
 
-def _waits_for_data(events: Any, times: Breakdown) -> bool:
+def _waits_for_data(events: Any, times: Breakdown, stolen: float) -> bool:
     """Whether batches usually take longer than it costs to have them made by another process."""
     waits = sorted(e.cpu_time_total for e in events if e.name.startswith("enumerate(DataLoader)"))
-    return bool(waits) and waits[len(waits) // 2] >= _LONG_GAP and times.share("loader") >= 0.3
+    # Workers bring batches in bursts, and once they have to start.
+    if len(waits) < 2 or sum(waits[:-1]) / (len(waits) - 1) < _LONG_GAP:
+        return False
+    return times.times["loader"] - stolen >= 0.3 * (times.total - stolen)
 
 
 class _Session:
@@ -95,6 +100,7 @@ class _Session:
         self.stolen = 0.0  # us of the timed steps in which this thread waited for a CPU
         self._open = False
         self.done = False
+        self.keeper: str | None = None  # of what steps leave behind
 
     def open(self) -> None:
         self.observer.open()
@@ -123,7 +129,7 @@ class _Session:
             self._hook = optimizer.register_optimizer_step_post_hook(self._on_timed_step)
 
     def _on_timed_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if self.done or id(optimizer) != self.observer._first_optimizer:
+        if self.done or not self.observer.counts(optimizer):
             return
         self.steps += 1
         if self.steps >= self._values + self._times:
@@ -131,8 +137,17 @@ class _Session:
             self.stolen += _waited_for_a_cpu()
             self._hook.remove()
             self.profile.stop()
+            self._look_for_keepers()
             if self._stop:
                 raise Enough
+
+    def _look_for_keepers(self) -> None:
+        """While the program's variables are there."""
+        events = self.profile.events()
+        if events.memory is not None:
+            blocks = left_behind(events.memory, break_down(events, None))
+            if blocks:
+                self.keeper = keepers_of(blocks)
 
     def diagnosis(self) -> Diagnosis:
         found = Diagnosis(findings_of(self.observer.notes), self.steps)
@@ -144,16 +159,19 @@ class _Session:
             faults = [*_FAULTS]
             if found.busy <= _BUSY:
                 faults.append("Copies")
-                if _works_in_the_loop(times):
-                    faults.append("Python runs between")
-                if _waits_for_data(events, times):
-                    faults.append("The loop waits")
+            if _works_in_the_loop(times, self.stolen):
+                faults.append("Python runs between")
+            if _waits_for_data(events, times, self.stolen):
+                faults.append("The loop waits")
             found.findings += [
                 f
                 for f in found.verdict.findings
                 if f.title.startswith(tuple(faults))
                 and (f.gain >= _WORTH or not f.title.startswith("Copies"))
             ]
+            for finding in found.findings:
+                if finding.title.startswith("Memory grows") and self.keeper:
+                    finding.evidence += f"; {self.keeper}"
         return found
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rushlight.doctor._watch import Notes, Step
+from rushlight.doctor._notes import Notes, Step
+from rushlight.doctor._rules_of_settings import SETTINGS
+from rushlight.doctor._source import findings_in_source
 from rushlight.profiler._verdict import Finding
 
 __all__ = ["findings_of"]
@@ -13,6 +15,7 @@ __all__ = ["findings_of"]
 _HIGH_UPDATE = 0.5  # a step that changes weights by more than half of them
 _LOW_UPDATE = 1e-7
 _LARGE_INPUT = 15.0
+_CLIPPED = 1e4
 _DEAD_SHARE = 0.9
 
 
@@ -22,16 +25,19 @@ def _some(names: list[str]) -> str:
 
 
 def _unused(notes: Notes) -> Iterator[Finding]:
-    if len(notes.steps) < 2:
-        return
-    always = set(notes.steps[0].without).intersection(*(s.without for s in notes.steps))
+    always: set[str] = set()
+    where = None
+    for _, steps, line in _optimizers(notes):
+        found = set.intersection(*(set(s.without) for s in steps)) if len(steps) > 1 else set()
+        always |= found
+        where = where or (line if found else None)
     if always and len(always) < len(notes.names) + 1:
         yield Finding(
             f"{len(always)} parameters never get a gradient",
             _some(sorted(always)),
             "use them in forward, or take them out of the model; a detach(), .data or item() on "
             "the way to the loss cuts them off as well",
-            notes.step_line,
+            where,
         )
 
 
@@ -101,6 +107,16 @@ def _optimizers(notes: Notes) -> Iterator[tuple[Any, list[Step], str | None]]:
 
 
 def _exploding(notes: Notes) -> Iterator[Finding]:
+    # What clipping hides: it cuts every step to a fraction of what it was.
+    if len(notes.clipped) >= 2 and min(ratio for _, ratio in notes.clipped) > _CLIPPED:
+        norm, ratio = notes.clipped[0]
+        yield Finding(
+            "Gradients explode before they are clipped",
+            f"clip_grad_norm_ cuts a norm of {norm:.3g} to a part in {ratio:.3g}, in every step",
+            "look for what scales the loss; a sum over the batch, or targets that are not scaled",
+            notes.clip_line,
+        )
+        return
     for _, steps, line in _optimizers(notes):
         norms = [s.gradient_norm for s in steps if not s.bad_gradients]
         if len(norms) < 2 or notes.first_bad is not None:
@@ -157,15 +173,34 @@ def _gradients_kept(notes: Notes) -> Iterator[Finding]:
 
 
 def _nothing_to_step(notes: Notes) -> Iterator[Finding]:
-    idle = [s for s in notes.steps if s.zero and not s.bad_gradients]
-    if len(notes.steps) >= 2 and len(idle) == len(notes.steps):
-        yield Finding(
-            "The optimiser steps without gradients",
-            f"in all {len(idle)} steps every gradient is zero or missing",
-            "the order is zero_grad(), backward(), step(); and the loss must depend on the "
-            "parameters without detach()",
-            notes.step_line,
-        )
+    for _, steps, line in _optimizers(notes):
+        idle = [s for s in steps if s.zero and not s.bad_gradients]
+        if len(steps) >= 2 and len(idle) == len(steps):
+            yield Finding(
+                "The optimiser steps without gradients",
+                f"in all {len(idle)} steps every gradient is zero or missing",
+                "the order is zero_grad(), backward(), step(); and the loss must depend on the "
+                "parameters without detach()",
+                line,
+            )
+            return
+
+
+def _always_zero(notes: Notes) -> Iterator[Finding]:
+    """Weights that get gradients of zero: a factor of zero, or units that are dead, behind them."""
+    for _, steps, line in _optimizers(notes):
+        if len(steps) < 3 or all(s.zero for s in steps) or any(s.bad_gradients for s in steps):
+            continue
+        always = set.intersection(*(set(s.zeros) for s in steps))
+        if always:
+            yield Finding(
+                f"{len(always)} weights get gradients of zero alone",
+                f"{_some(sorted(always))}, in all {len(steps)} steps",
+                "what they compute does not reach the loss: a factor of zero, a mask that hides "
+                "all, or units behind them that are dead",
+                line,
+            )
+            return
 
 
 def _losses(notes: Notes) -> Iterator[Finding]:
@@ -279,6 +314,11 @@ def _modes(notes: Notes) -> Iterator[Finding]:
         )
 
 
+def _left_in_evaluation(notes: Notes) -> Iterator[Finding]:
+    if not notes.in_eval:
+        yield from findings_in_source(notes.step_line)
+
+
 def _sorted(notes: Notes) -> Iterator[Finding]:
     seen = notes.batches[:8]
     if len(seen) >= 3 and all(len(labels) == 1 for labels in seen):
@@ -327,9 +367,9 @@ def _reads(notes: Notes) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Notes], Iterator[Finding]], ...] = (
-    _not_a_number, _exploding, _learning_rate, _nothing_to_step, _gradients_kept, _unused,
-    _untrained, _losses, _broadcasts, _modes, _dead, _inputs, _symmetric, _sorted, _iterators,
-    _switches, _reads,
+    _not_a_number, _exploding, _learning_rate, _nothing_to_step, _always_zero, _gradients_kept,
+    _unused, _untrained, _losses, _broadcasts, _modes, _left_in_evaluation, _dead, _inputs,
+    _symmetric, _sorted, _iterators, _switches, _reads, *SETTINGS,
 )  # fmt: skip
 
 

@@ -5,75 +5,20 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.doctor._notes import LossCall, Notes, Step
 from rushlight.profiler._lines import user_line
 from rushlight.profiler._memory import _tensors
 
-__all__ = ["Enough", "Notes", "Observer", "Step"]
+__all__ = ["Enough", "Observer"]
 
 
 class Enough(BaseException):
     """Ends a program whose steps have been seen."""
-
-
-@dataclass
-class Step:
-    """One step of an optimiser."""
-
-    gradient_norm: float = 0.0
-    updates: dict[str, float] = field(default_factory=dict)  # relative change, by parameter
-    bad_gradients: list[str] = field(default_factory=list)  # with NaN or infinity
-    without: list[str] = field(default_factory=list)  # parameters without a gradient
-    zero: bool = False  # all gradients were zero
-
-
-@dataclass
-class LossCall:
-    """Calls of a loss from one line."""
-
-    name: str
-    line: str | None
-    calls: int = 0
-    probabilities: int = 0  # rows that are positive and add up to one
-    after_sigmoid: int = 0  # in [0, 1], and a sigmoid of as many values came just before
-    shapes: tuple[Any, Any] | None = None  # that differ and were broadcast
-    value: list[float] = field(default_factory=list)
-
-
-@dataclass
-class Notes:
-    """What was seen, by the names that rules ask for."""
-
-    steps: list[Step] = field(default_factory=list)  # of the optimiser that steps first
-    # Of every optimiser, by its id; a program may have several, as GANs do.
-    steps_of: dict[int, list[Step]] = field(default_factory=dict)
-    lines_of: dict[int, str | None] = field(default_factory=dict)
-    constant: list[str] = field(default_factory=list)  # matrices of one number before all steps
-    optimizers: dict[int, Any] = field(default_factory=dict)
-    models: dict[int, Any] = field(default_factory=dict)  # outermost modules that were called
-    names: dict[int, str] = field(default_factory=dict)  # of parameters
-    losses: dict[Any, LossCall] = field(default_factory=dict)
-    first_bad: tuple[str, str, str | None] | None = None  # module, where, line
-    alive: dict[str, Any] = field(default_factory=dict)  # by module: units that were ever not zero
-    input_scale: list[float] = field(default_factory=list)
-    input_line: str | None = None
-    stale: dict[str, int] = field(default_factory=dict)  # backward onto old gradients, by line
-    retained: dict[str, int] = field(default_factory=dict)  # retain_graph=True, by line
-    backwards: int = 0
-    step_line: str | None = None
-    batches: list[Any] = field(default_factory=list)  # labels of batches, as sets
-    iterators: int = 0  # of loaders
-    iterator_line: str | None = None
-    broadcasts: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # (n, 1) with (n,)
-    sigmoids: set[int] = field(default_factory=set)  # how many values, since the last loss
-    anomaly: bool = False
-    reads: dict[str, int] = field(default_factory=dict)  # of values on a GPU, by line
-    in_eval: dict[str, str] = field(default_factory=dict)  # modules that were not in training mode
 
 
 _LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits",
@@ -107,9 +52,21 @@ class _Calls(rushlight.overrides.TorchFunctionMode):
         out = func(*args, **(kwargs or {}))
         if name == "sigmoid" and isinstance(out, Tensor):
             self._notes.sigmoids.add(out.numel())
+        if name in ("softmax", "log_softmax") and args and isinstance(args[0], Tensor):
+            self._note_softmax(name, args, kwargs or {})
         if len(args) >= 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
             self._note_shapes(args[0], args[1], out)
         return out
+
+    def _note_softmax(self, name: str, args: Any, kwargs: Any) -> None:
+        """Over the samples of a batch in place of the classes."""
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        x = args[0]
+        if x.dim() == 2 and dim in (0, -2) and x.requires_grad and min(x.shape) > 1:
+            # Models of sequences have a multiple of the samples there.
+            if self._notes.batch > 1 and x.shape[0] % self._notes.batch == 0:
+                line = user_line() or ""
+                self._notes.over_batch[line] = f"{name} of {list(x.shape)} over dim {dim}"
 
     def _note_shapes(self, a: Tensor, b: Tensor, out: Any) -> None:
         """(n, 1) with (n,) gives (n, n), which hardly anybody means."""
@@ -137,6 +94,9 @@ class Observer:
         self._cleared = True  # its gradients, since the last step of the first optimiser
         self._backward_line = ""
         self._busy = False
+        self._last: dict[int, Tensor] = {}  # weights after the last step of the first optimiser
+        self._first_parameter: int | None = None
+        self._values: list[tuple[LossCall, Tensor]] = []  # of losses since the last backward
         self._records = True  # whether the program records gradients, where a hook is called
 
     # ---- putting it in place
@@ -156,6 +116,9 @@ class Observer:
             self._stack.callback(hook.remove)
         self._replace(Tensor, "backward", self._backward)
         self._replace(rushlight.utils.data.DataLoader, "__iter__", self._iterate)
+        self._replace(rushlight, "manual_seed", self._seed)
+        for owner in (rushlight.nn.utils, rushlight.nn.utils.clip_grad):
+            self._replace(owner, "clip_grad_norm_", self._clip)
         functional = rushlight.nn.functional
         for name in _LOSSES:
             if hasattr(functional, name):
@@ -165,7 +128,23 @@ class Observer:
     def close(self) -> None:
         """Stops watching; everything is as it was."""
         self._stack.close()
+        self.notes.closed = True
         self._before.clear()
+        self._last.clear()
+        self._values.clear()
+
+    def _seed(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.notes.steps and (line := user_line()):
+            self.notes.seeds[line] = self.notes.seeds.get(line, 0) + 1
+        return before(*args, **kwargs)
+
+    def _clip(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        norm = before(*args, **kwargs)
+        most = float(kwargs.get("max_norm", args[1] if len(args) > 1 else 0.0))
+        if most > 0 and float(norm) == float(norm) and len(self.notes.clipped) < _MOST_STEPS:
+            self.notes.clipped.append((float(norm), float(norm) / most))
+            self.notes.clip_line = self.notes.clip_line or user_line()
+        return norm
 
     def _replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         before = getattr(owner, name)
@@ -204,8 +183,14 @@ class Observer:
             self.notes.models[id(module)] = module
             for name, parameter in module.named_parameters():
                 self.notes.names.setdefault(id(parameter), name)
-        for tensor in _tensors(args):
+        given = list(_tensors(args))
+        if given and given[0].dim():
+            self.notes.batch = given[0].shape[0]
+        for tensor in given:
             if tensor.is_floating_point() and tensor.numel() and not tensor.requires_grad:
+                self.notes.calls += 1
+                flat = tensor.numel() > 8 and bool((tensor == tensor.flatten()[0]).all())
+                self.notes.flat_inputs += flat
                 self.notes.input_scale.append(float(tensor.float().abs().mean()))
                 self.notes.input_line = self.notes.input_line or user_line()
                 break
@@ -222,6 +207,12 @@ class Observer:
         kind = type(module).__name__
         if kind in _TRAINS and not module.training and self._records:
             self.notes.in_eval.setdefault(name, kind)
+        if module.training and kind.endswith("Dropout") and isinstance(module.p, float | int):
+            self.notes.drops[name] = float(module.p)
+        if module.training and "BatchNorm" in kind and args and isinstance(args[0], Tensor):
+            x = args[0]
+            if x.dim() >= 2 and x.shape[1]:
+                self.notes.few[name] = max(self.notes.few.get(name, 0), x.numel() // x.shape[1])
         weight = getattr(module, "weight", None)
         if isinstance(weight, Tensor) and weight.dim() >= 2 and args and "Embedding" not in kind:
             self._note_units(name, args[0], 1 if weight.dim() > 2 else -1)
@@ -262,6 +253,8 @@ class Observer:
         x = x.detach()
         if isinstance(out, Tensor) and out.numel() == 1:
             call.value.append(float(out))
+            if out.grad_fn is not None and len(self._values) < _MOST_STEPS:
+                self._values.append((call, out))
         if x.numel() and x.is_floating_point():
             low, high = float(x.min()), float(x.max())
             sigmoid = x.numel() in self.notes.sigmoids and 0 <= low <= high <= 1
@@ -280,7 +273,26 @@ class Observer:
             self.notes.retained[line] = self.notes.retained.get(line, 0) + 1
         if not self._cleared:
             self._guard(self._note_cleared)()
+        if self._values:
+            self._guard(self._note_slopes)(tensor)
         return before(tensor, *args, **kw)
+
+    def _note_slopes(self, root: Tensor) -> None:
+        """In which direction losses go when what backward begins with goes down. Only the nodes
+        between the two run."""
+        values, self._values = self._values, []
+        if root.numel() != 1 or root.grad_fn is None:
+            return
+        for call, value in values:
+            slope: Any = 1.0
+            if value is not root:
+                with rushlight.enable_grad():
+                    (slope,) = rushlight.autograd.grad(
+                        root, value, retain_graph=True, allow_unused=True
+                    )
+            by = 0.0 if slope is None else float(slope)
+            if by > 0 or by < 0:  # not NaN
+                call.slopes.append(1 if by > 0 else -1)
 
     def _note_cleared(self) -> None:
         """Another loss may send gradients first, as the two networks of a GAN do to each other, so
@@ -295,7 +307,12 @@ class Observer:
     # ---- optimisers
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        first = next((id(p) for g in optimizer.param_groups for p in g["params"]), None)
         if self._first_optimizer is None:
+            self._first_optimizer, self._first_parameter = id(optimizer), first
+            self.notes.steps_of[id(optimizer)] = self.notes.steps
+        elif id(optimizer) not in self.notes.optimizers and first == self._first_parameter:
+            self.notes.remade += 1  # its steps go on as those of the one before
             self._first_optimizer = id(optimizer)
             self.notes.steps_of[id(optimizer)] = self.notes.steps
         if id(optimizer) not in self.notes.optimizers:
@@ -312,7 +329,14 @@ class Observer:
             line = self._backward_line
             self.notes.stale[line] = self.notes.stale.get(line, 0) + 1
         self.notes.anomaly = self.notes.anomaly or rushlight.is_anomaly_enabled()
-        steps.append(self._step_of(optimizer))
+        step = self._step_of(optimizer)
+        for parameter, name in self._parameters(optimizer):
+            last = self._last.pop(id(parameter), None)
+            if last is not None and last.shape == parameter.shape:
+                size = max(float(last.float().norm()), 1e-30)
+                step.moved[name] = float((parameter.detach() - last).float().norm()) / size
+        step.rates = [float(g["lr"]) for g in optimizer.param_groups if "lr" in g]
+        steps.append(step)
 
     def _note_constant(self, optimizer: Any) -> None:
         matrices = [
@@ -344,11 +368,18 @@ class Observer:
                 step.bad_gradients.append(name)
                 continue
             step.zero = step.zero and norm == 0
+            if norm == 0 and parameter.dim() >= 2:
+                step.zeros.append(name)
             total += norm * norm
             if parameter.dim() >= 2 and parameter.numel() <= _MOST_UNITS * 64:
                 self._before[id(parameter)] = parameter.detach().clone()
         step.gradient_norm = total**0.5
         return step
+
+    def counts(self, optimizer: Any) -> bool:
+        """Whether its steps are those of the program: it is the first, or has taken its place."""
+        first = next((id(p) for g in optimizer.param_groups for p in g["params"]), None)
+        return id(optimizer) == self._first_optimizer or first == self._first_parameter
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._before:
@@ -369,6 +400,8 @@ class Observer:
                     self._from_zero.add(id(parameter))
                 elif id(parameter) not in self._from_zero:
                     step.updates[name] = float((parameter.detach() - old).float().norm()) / size
+                    if id(optimizer) == self._first_optimizer:
+                        self._last[id(parameter)] = parameter.detach().clone()
 
     def _parameters(self, optimizer: Any) -> list[tuple[Any, str]]:
         return [
@@ -391,6 +424,7 @@ class _Batches:
 
     def __init__(self, iterator: Any, notes: Notes) -> None:
         self._iterator, self._notes = iterator, notes
+        self._before: list[Tensor] = []
 
     def __iter__(self) -> _Batches:
         return self
@@ -403,7 +437,17 @@ class _Batches:
 
     def __next__(self) -> Any:
         batch = next(self._iterator)
+        if self._notes.closed:  # the program goes on with this iterator
+            self._before = []
+            return batch
         with rushlight.no_grad(), _C.DisableTorchFunction():
+            now = [t.detach() for t in _tensors(batch)]
+            same = len(now) == len(self._before) and all(
+                a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+                for a, b in zip(now, self._before, strict=True)
+            )
+            self._notes.repeated += bool(now) and same
+            self._before = [t.clone() for t in now]
             for tensor in _tensors(batch):
                 if tensor.dim() == 1 and not tensor.is_floating_point() and len(tensor) > 3:
                     self._notes.batches.append(frozenset(tensor.tolist()))

@@ -7,6 +7,7 @@ from rushlight.autograd.profiler_util import DeviceType
 from rushlight.profiler._plan import plan
 from rushlight.profiler._report import report
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity, schedule
+from rushlight.profiler._settings import RecordScope, _ExperimentalConfig
 from rushlight.profiler.profiler import (
     _KinetoProfile,
     profile,
@@ -18,6 +19,8 @@ __all__ = [
     "DeviceType",
     "ProfilerAction",
     "ProfilerActivity",
+    "RecordScope",
+    "_ExperimentalConfig",
     "_KinetoProfile",
     "kineto_available",
     "plan",

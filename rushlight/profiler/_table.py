@@ -143,7 +143,9 @@ def build_table(
     rule = "".join("-" * width + "  " for _, width, _ in columns)
     out = []
     if header is not None:
-        out += [rule, header]
+        out += ["=" * len(rule), header]
+    if top_level_events_only:
+        out += ["=" * len(rule), "Only the outermost events are shown"]
     out += [rule, line([title for title, _, _ in columns]), rule]
     for row in rows[:row_limit] if row_limit >= 0 else rows:
         out.append(line([text(row) for _, _, text in columns]))

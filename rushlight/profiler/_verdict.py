@@ -11,11 +11,19 @@ from typing import Any
 from rushlight import _C
 from rushlight.profiler._breakdown import KINDS, Breakdown, is_copy, is_range
 from rushlight.profiler._device import CAUSES, DeviceTimes, device_times
-from rushlight.profiler._memory import CATEGORIES, MemoryHistory
+from rushlight.profiler._memory import CATEGORIES, Block, MemoryHistory
 from rushlight.profiler._peaks import Peaks
-from rushlight.profiler._table import format_memory, format_time
+from rushlight.profiler._table import format_memory
 
-__all__ = ["Finding", "Verdict", "judge"]
+__all__ = ["Finding", "Verdict", "judge", "left_behind"]
+
+
+def format_time(us: float) -> str:
+    """Three digits and the unit that suits them, as one writes in a sentence."""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if us >= size:
+            return f"{us / size:.3g} {unit}" if us < 1000 * size else f"{us / size:.0f} {unit}"
+    return f"{us:.3g} µs"
 
 
 @dataclass
@@ -307,7 +315,9 @@ def _computing(case: _Case) -> Iterator[Finding]:
     name = max(heavy, key=lambda n: heavy[n])
     events = [e for e in case.mine() if e.name == name and e.flops]
     busiest = max(events, key=lambda e: e.cpu_time_total)
-    shapes = f", {busiest.input_shapes}" if busiest.input_shapes else ""
+    sizes = [s for s in busiest.input_shapes if s]
+    shapes = f" of {' and '.join(map(str, sizes))}" if sizes else ""
+    odd = any(n % 16 for s in sizes if isinstance(s, list) for n in s[:2] if isinstance(n, int))
     if reached >= 0.5:
         yield Finding(
             f"The arithmetic itself is the work: kernels reach {_percent(reached)} of the peak",
@@ -320,11 +330,26 @@ def _computing(case: _Case) -> Iterator[Finding]:
         yield Finding(
             f"Kernels reach {_percent(reached)} of what this machine measured at its best",
             f"{name}{shapes} is the longest, {format_time(busiest.cpu_time_total)}",
-            "shapes are small or odd: a larger batch, or sizes that are multiples of 16, "
-            "use the machine better",
+            "a larger batch uses the machine better"
+            + (", and so do channels and features that are multiples of 16" if odd else ""),
             busiest.source,
             case.without(0.5 * (kernels - times.ideal)),
         )
+
+
+def left_behind(memory: MemoryHistory, times: Breakdown) -> list[Block]:
+    """Blocks that later steps made and that are still there when the last one has ended. (The first
+    step makes gradients and states.)"""
+    ends = [end for _, end in times.steps]
+    return [
+        b
+        for b in memory.blocks
+        if ends
+        and b.begin is not None
+        and ends[0] <= b.begin < ends[-1]
+        and (b.end is None or b.end > ends[-1] + 1e3)
+        and b.category >= CATEGORIES.index("inputs")
+    ]
 
 
 def _growth(case: _Case) -> Iterator[Finding]:
@@ -332,22 +357,16 @@ def _growth(case: _Case) -> Iterator[Finding]:
     if case.memory is None or len(steps) < 3:
         return
     ends = [end for _, end in steps]
-    # The first step makes gradients and states; what later steps leave behind should be nothing.
-    kept = [
-        b
-        for b in case.memory.blocks
-        if b.begin is not None
-        and ends[0] <= b.begin < ends[-1]
-        and (b.end is None or b.end > ends[-1] + 1e3)
-    ]
     lines: dict[str, dict[int, int]] = {}
-    for block in kept:
+    for block in left_behind(case.memory, case.times):
         step = bisect.bisect_right(ends, block.begin or 0.0)
-        if block.source and block.category >= CATEGORIES.index("inputs"):
+        if block.source:
             steps_of = lines.setdefault(block.source, {})
             steps_of[step] = steps_of.get(step, 0) + block.bytes
+    # Two optimisers, as those of a GAN, make two steps of every turn of the loop.
+    enough = max(3, (len(steps) - 1) // 2) if len(steps) > 3 else 2
     for line, by_step in sorted(lines.items(), key=lambda i: -sum(i[1].values())):
-        if len(by_step) >= len(steps) - 1 and sum(by_step.values()) > 4096 * len(by_step):
+        if len(by_step) >= enough and sum(by_step.values()) > 4096 * len(by_step):
             each = sum(by_step.values()) // len(by_step)
             yield Finding(
                 f"Memory grows by {format_memory(each)} per step",

@@ -70,7 +70,8 @@ class _KinetoProfile:
                  profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
                  with_modules: bool = False, experimental_config: Any = None,
                  execution_trace_observer: Any = None, acc_events: bool = False,
-                 custom_trace_id_callback: Callable[[], str] | None = None) -> None:  # fmt: skip
+                 custom_trace_id_callback: Callable[[], str] | None = None,
+                 post_processing_timeout_s: float | None = None) -> None:  # fmt: skip
         if execution_trace_observer is not None:
             raise NotImplementedError(
                 "profile: execution_trace_observer is not supported; export_chrome_trace has the "
@@ -85,6 +86,7 @@ class _KinetoProfile:
         self.experimental_config = experimental_config
         self.acc_events = acc_events
         self.custom_trace_id_callback = custom_trace_id_callback
+        self.post_processing_timeout_s = post_processing_timeout_s  # reading takes no such time
         self._devices = self._records_devices()
         self.use_device = "cuda" if self._devices else None
         self.preset_metadata: dict[str, str] = {}
@@ -228,6 +230,26 @@ class _KinetoProfile:
             raise ValueError("profile.export_stacks: the profile needs with_stack=True")
         self.events().export_stacks(path, metric)
 
+    def export_memory_timeline(self, path: FileLike, device: str | None = None) -> None:
+        """Writes how much memory of a device was live over time, by what it is for
+        (profile_memory=True); rushlight.profiler.report shows it with the lines that made it.
+
+        The end of the name says what is written: .html, a page with a drawing; .raw.json.gz, a list
+        of [nanoseconds, action, bytes, category]; .json or .json.gz, [times, sizes by category].
+        Without a device it is the first GPU, or the CPU where there is none.
+        """
+        if not self.profile_memory:
+            raise ValueError("profile.export_memory_timeline: the profile needs "
+                             "profile_memory=True")  # fmt: skip
+        from rushlight import cuda
+        from rushlight import device as device_of
+        from rushlight.profiler._memory_timeline import write_memory_timeline
+
+        chosen = device_of(device or ("cuda:0" if cuda.is_available() else "cpu"))
+        name = "cpu" if chosen.type == "cpu" else f"{chosen.type}:{chosen.index or 0}"
+        events = self._read()
+        write_memory_timeline(path, events.memory, name, events.wall_begin)
+
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]
     ) -> None:
@@ -328,8 +350,8 @@ class profile(_KinetoProfile):
         with_flops: floating-point operations by the formulas of the op table, and bytes moved.
         with_modules: ranges around the calls of modules, and each event's module path.
         acc_events: keep the events of all recordings of a schedule, not only of the last.
-        experimental_config, execution_trace_observer, use_cuda, custom_trace_id_callback: accepted
-            as PyTorch has them.
+        experimental_config, execution_trace_observer, use_cuda, custom_trace_id_callback,
+            post_processing_timeout_s: accepted as PyTorch has them.
 
     Example:
         >>> with rl.profiler.profile(record_shapes=True) as prof:
@@ -354,6 +376,7 @@ class profile(_KinetoProfile):
         acc_events: bool = False,
         use_cuda: bool | None = None,
         custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
     ) -> None:
         super().__init__(
             activities=_check_activities(activities, use_cuda),
@@ -366,6 +389,7 @@ class profile(_KinetoProfile):
             execution_trace_observer=execution_trace_observer,
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
         )
         self.schedule = schedule or _default_schedule_fn
         self.record_steps = schedule is not None
@@ -421,9 +445,13 @@ class profile(_KinetoProfile):
 
 
 def tensorboard_trace_handler(
-    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+    dir_name: str,
+    worker_name: str | None = None,
+    use_gzip: bool = False,
+    use_python_export: bool = False,
 ) -> Callable[[Any], None]:
-    """An on_trace_ready that writes each recording into a folder."""
+    """An on_trace_ready that writes each recording into a folder; use_python_export is accepted as
+    PyTorch has it."""
 
     def handle(prof):
         os.makedirs(dir_name, exist_ok=True)

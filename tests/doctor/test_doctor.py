@@ -133,6 +133,48 @@ FAULTS = {
         "history.append(loss.item())", "time.sleep(0.02)", "Python runs between", None),
     "memory that grows": (
         "history.append(loss.item())", "history.append(model(images))", "Memory grows", None),
+    "a loss of the wrong sign": ("loss.backward()", "(-loss).backward()", "larger", "F.cross"),
+    "weights that something else changes": (
+        "history.append(loss.item())",
+        "[p.data.add_(torch.randn_like(p) * 0.1) for p in model.parameters()]",
+        "Weights change between", "step()"),
+    "an optimiser made in every step": (
+        "        optimizer.step()",
+        "        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
+        "        optimizer.step()",
+        "of its own", "step()"),
+    "the same batch always": (
+        "loader = DataLoader(TensorDataset(x, y)",
+        "class One(TensorDataset):\n    def __getitem__(self, i):\n"
+        "        return super().__getitem__(0)\n\nloader = DataLoader(One(x, y)",
+        "Every batch is the same", "in loader"),
+    "inputs of one number": ("x = torch.randn(512, 16)", "x = torch.zeros(512, 16)",
+        "inputs are one number", "model("),
+    "dropout of nearly everything": ("nn.Dropout(0.1)", "nn.Dropout(0.95)", "drops 95%", "step()"),
+    "batches too small for a batch norm": (
+        "batch_size=32", "batch_size=2", "normalises over 2 values", "step()"),
+    "softmax over the batch": (
+        "        return self.head(h)", "        return F.log_softmax(self.head(h), 0)",
+        "samples of the batch", "log_softmax"),
+    "weight decay too large": ("lr=1e-3", "lr=1e-3, weight_decay=1e3", "decay is far", "step()"),
+    "a rate that falls at once": (
+        "history.append(loss.item())", "optimizer.param_groups[0]['lr'] *= 0.1",
+        "falls within", "step()"),
+    "a seed in the loop": (
+        "        out = model(images)", "        torch.manual_seed(0)\n        out = model(images)",
+        "begin anew", "manual_seed"),
+    "an evaluation that is not left": (
+        "        history.append(loss.item())",
+        "        if len(history) > 100:\n            model.eval()\n"
+        "        history.append(loss.item())",
+        "after an evaluation", "model.eval()"),
+    "what clipping hides": (
+        "loss.backward()",
+        "(loss * 1e9).backward()\n        nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "before they are clipped", "clip_grad_norm_"),
+    "a factor of zero": (
+        "        return self.head(h)", "        return self.head(h * 0) + self.head(h).detach()",
+        "gradients of zero alone", "step()"),
 }  # fmt: skip
 # Faults that cannot be planted without these.
 ALSO = {
@@ -179,6 +221,43 @@ def test_a_planted_fault_is_found(name, tmp_path):
     if place is not None:
         number = int(finding.line.partition("(")[2].partition(")")[0])
         assert place in text.splitlines()[number - 1]
+
+
+@pytest.mark.parametrize(("line", "keeper"), [
+    ("history.append(images.repeat(1, 16))", "the list history holds"),
+    ("model.seen = [*getattr(model, 'seen', []), images @ images.T]", "the list model.seen holds"),
+    ("total = model(images).sum() + globals().get('total', 0)", "the graph of total may hold"),
+])  # fmt: skip
+def test_who_keeps_what_grows(line, keeper, tmp_path):
+    found = examine(tmp_path, CLEAN.replace("history.append(loss.item())", line))
+    (growth,) = [f for f in found.findings if f.title.startswith("Memory grows")]
+    assert keeper in growth.evidence, growth.evidence
+
+
+def test_evaluations_that_are_left_are_no_fault(tmp_path):
+    """train() may be called anywhere in the loop, and after the loop nobody needs it."""
+    text = CLEAN.replace(
+        "for epoch in range(3):\n",
+        "def evaluate(m):\n    m.eval()\n    m.train()\n\n"
+        "for epoch in range(3):\n    evaluate(model)\n",
+    )
+    assert examine(tmp_path, text + "model.eval()\n").findings == []
+
+
+def test_waits_are_judged_on_busy_machines_too():
+    """Time in which others had the CPU may have been in the waits, and is taken off."""
+    from types import SimpleNamespace
+
+    from rushlight.doctor._examine import _waits_for_data
+    from rushlight.profiler._breakdown import Breakdown
+
+    waits = [SimpleNamespace(name="enumerate(DataLoader)#x", cpu_time_total=t)
+             for t in (100.0, 120.0, 60e3, 90e3)]  # fmt: skip
+    times = Breakdown(0.0, 300e3, 1)
+    times.times["loader"] = sum(w.cpu_time_total for w in waits)
+    assert _waits_for_data(waits, times, stolen=0.0)
+    assert _waits_for_data(waits, times, stolen=80e3)
+    assert not _waits_for_data(waits, times, stolen=140e3)
 
 
 def test_the_clean_program_has_none(tmp_path, capsys):

@@ -108,7 +108,7 @@ def test_table_text(recorded):
     averages = recorded.key_averages()
     text = averages.table(header="Title", max_name_column_width=20)
     lines = text.splitlines()
-    assert lines[1] == "Title" and set(lines[0]) == {"-", " "}
+    assert lines[1] == "Title" and set(lines[0]) == {"="}
     assert len({len(line) for line in lines[2:-1]}) == 1  # a rectangle
     assert "autograd::engine:..." in text
     assert lines[-1].startswith("Self CPU time total: ") and text.endswith("\n")
@@ -230,6 +230,59 @@ def test_stacks(recorded, tmp_path):
         pass
     with pytest.raises(ValueError, match="with_stack"):
         plain.export_stacks(tmp_path / "s")
+
+
+# ---- memory over time
+
+
+def test_memory_over_time(tmp_path):
+    model = rl.nn.Linear(64, 64)
+    optimizer = rl.optim.AdamW(model.parameters())
+    with profile(profile_memory=True) as prof:
+        for _ in range(2):
+            model(rl.randn(8, 64)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    prof.export_memory_timeline(tmp_path / "m.json", device="cpu")
+    prof.export_memory_timeline(str(tmp_path / "m.json.gz"), device="cpu")
+    prof.export_memory_timeline(str(tmp_path / "m.raw.json.gz"))
+    prof.export_memory_timeline(str(tmp_path / "m.html"), "cpu")
+    times, sizes = load(tmp_path / "m.json")
+    assert [times, sizes] == load(tmp_path / "m.json.gz")
+    assert len(times) == len(sizes) and times == sorted(times)
+    assert {len(row) for row in sizes} == {9} and all(row[0] == 0 for row in sizes)
+    # The peak is that of the events; weights, states and gradients stand in their columns.
+    peak = prof.events().memory.peak("cpu")[1]
+    assert max(map(sum, sizes)) == pytest.approx(peak, abs=4096)
+    weights, states, gradients = sizes[-1][1], sizes[-1][2], max(row[6] for row in sizes)
+    assert weights >= 64 * 65 * 4 and states >= 2 * weights - 1024 and gradients >= 64 * 64 * 4
+    raw = load(tmp_path / "m.raw.json.gz")
+    assert {action for _, action, _, _ in raw} <= {1, 2, 4}
+    assert sum(change for _, _, change, _ in raw) == sum(sizes[-1])
+    page = (tmp_path / "m.html").read_text()
+    assert "OPTIMIZER_STATE" in page and "<svg" in page and "http" not in page
+    with profile() as plain:
+        pass
+    with pytest.raises(ValueError, match="profile_memory"):
+        plain.export_memory_timeline(str(tmp_path / "m.json"))
+
+
+def test_what_else_the_recipes_pass(tmp_path):
+    config = rl._C._profiler._ExperimentalConfig(verbose=True)
+    handler = rl.profiler.tensorboard_trace_handler(str(tmp_path), use_python_export=True)
+    with profile(experimental_config=config, post_processing_timeout_s=5.0,
+                 on_trace_ready=handler) as prof:  # fmt: skip
+        with rl._C._profiler._RecordFunctionFast("fast"):
+            rl.ones(2) + 1
+    assert any(e.key == "fast" for e in prof.key_averages())
+    assert len(list(tmp_path.iterdir())) == 1
+    assert rl.profiler.RecordScope.USER_SCOPE == 7 and not rl.profiler.itt.is_available()
+    with pytest.raises(RuntimeError, match="nvtx"):
+        rl.profiler.itt.range_push("x")
+    with pytest.raises(NotImplementedError, match="profiler_metrics"):
+        rl._C._profiler._ExperimentalConfig(profiler_metrics=["dram__bytes_read.sum"])
+    text = prof.key_averages().table(header="these", top_level_events_only=True)
+    assert text.splitlines()[0].startswith("===") and "these" in text
 
 
 # ---- the guide

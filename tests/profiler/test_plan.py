@@ -75,6 +75,17 @@ CASES = {
     "lstm": lambda: (Lstm(), ids(8, 32), ids(8 * 32), F.cross_entropy),
     "mlp": lambda: (mlp(), rl.randn(128, 256), rl.randint(0, 10, (128,)), F.cross_entropy),
 }
+
+
+def test_gradients_that_take_the_memory_of_what_dies():
+    """cross_entropy's gradient is written over the scores: with many classes that is most of it."""
+    model, inputs = nn.Linear(64, 8192, bias=False), rl.randn(512, 64)
+    target = rl.randint(0, 8192, (512,))
+    planned = plan(model, inputs, target=target, loss=F.cross_entropy)
+    scores, weights = 512 * 8192 * 4, 64 * 8192 * 4
+    assert planned.peak_bytes == pytest.approx(scores + 2 * weights, rel=0.05)
+
+
 OPTIMIZERS = {"sgd": lambda p: rl.optim.SGD(p, lr=0.1), "adamw": rl.optim.AdamW}
 
 

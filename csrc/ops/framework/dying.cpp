@@ -11,7 +11,7 @@ namespace rush {
 bool may_overwrite_saved(const Tensor& x) {
   const RunningTask* pass = RunningTask::current();
   if (!pass || pass->keeps_graph() || grad_enabled()) return false;
-  if (t_modes & (kIntercept | kForward) || x.is_meta() || x.is_batched()) return false;
+  if (t_modes & (kIntercept | kForward) || x.is_batched()) return false;
   // What hooks unpacked has an object in Python. Two references: the node's, and the formula's.
   const TensorImpl* impl = x.impl();
   if (is_arranged(x) || impl->py_object || impl->use_count() != 2) return false;

@@ -118,11 +118,11 @@ struct Mul : SameBinary<"mul", BinaryFn::Mul> {
 Tensor multiply_last(const Tensor& g, const Tensor& factor) {
   // One reference is the engine's, which drops it after this.
   const bool dies = owns_memory(g) && g.is_contiguous();
-  if (!dies || grad_enabled() || t_modes & (kIntercept | kDefer) || g.is_meta() ||
-      op::any_tangent(g, factor))
+  if (!dies || grad_enabled() || t_modes & (kIntercept | kDefer) || op::any_tangent(g, factor))
     return g * factor;
   const Spec product = Mul::check(g, factor);
   if (product.dtype != g.dtype() || !(product.sizes == g.sizes())) return g * factor;
+  if (g.is_meta()) return g;
   const Tensor form = arranged_form(g);
   Mul::run(form, arranged_form(factor), form);
   form.storage()->note_write();  // no version: nobody else has seen this tensor, or will

@@ -24,8 +24,8 @@ function flameView(report) {
       context.fillStyle = lit ? colors[shade] : colors.dim;
       context.fillRect(left, y, Math.max(0.7, room - 1), ROW - 1);
       if (room > 30) {
-        context.fillStyle = lit ? "#fff" : colors.ink;
-        context.fillText(View.fit(context, label(node), room - 8), left + 5, y + ROW / 2);
+        context.fillStyle = lit ? View.inkOn(shade) : colors.ink;
+        context.fillText(View.fit(context, View.short(label(node)), room - 8), left + 5, y + ROW / 2);
       }
       boxes.push([left, y, room, node]);
     };

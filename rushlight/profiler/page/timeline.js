@@ -67,8 +67,8 @@ function timelineView(report) {
         const room = to - from;
         context.fillRect(from, y, Math.max(0.8, room - (room > 3 ? 1 : 0)), ROW - 2);
         if (room > 30) {
-          context.fillStyle = lit ? "#fff" : ink;
-          const text = View.fit(context, data.names[columns.name[i]], room - 8);
+          context.fillStyle = lit ? View.inkOn(shade(i)) : ink;
+          const text = View.fit(context, View.short(data.names[columns.name[i]]), room - 8);
           context.fillText(text, from + 5, y + ROW / 2 - 0.5);
         }
         if (i === selected) {

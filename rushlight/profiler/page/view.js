@@ -177,9 +177,18 @@ const View = (() => {
       context.moveTo(x, 18);
       context.lineTo(x, height);
       context.stroke();
-      context.fillText(Model.time(t), x + 4, 9);
+      const text = Model.time(t);
+      if (x + 4 + context.measureText(text).width <= left + width) context.fillText(text, x + 4, 9);
     }
   }
+
+  // A name without what all of its kind begin with, for boxes that are narrow.
+  function short(name) {
+    return name.replace(/^(aten::|nn\.Module: |autograd::engine::evaluate_function: |torch::autograd::)/, "");
+  }
+
+  // What can be read on a filled box.
+  const inkOn = (shade) => shade === "range" ? color("ink") : "#fff";
 
   // Text cut to a width; nothing where not even a few letters fit.
   function fit(context, text, width) {
@@ -203,5 +212,5 @@ const View = (() => {
         value ? element("b", {}, value) : null)));
   }
 
-  return { Canvas, Range, axis, color, element, facts, fit, legend, tip };
+  return { Canvas, Range, axis, color, element, facts, fit, inkOn, legend, short, tip };
 })();

@@ -23,7 +23,9 @@ def write_embedding(writer, mat, metadata, label_img, global_step, tag, metadata
     folder = os.path.join(writer.get_logdir(), subfolder)
     os.makedirs(folder, exist_ok=True)
     lines = [f'tensor_name: "{tag}:{step:05d}"', f'tensor_path: "{subfolder}/tensors.tsv"']
-    np.savetxt(os.path.join(folder, "tensors.tsv"), points, delimiter="\t", fmt="%.7g")
+    with open(os.path.join(folder, "tensors.tsv"), "w", encoding="utf-8") as file:
+        for point in points:  # the shortest texts that give the same numbers
+            file.write("\t".join(map(str, point)) + "\n")
     if metadata is not None:
         with open(os.path.join(folder, "metadata.tsv"), "w", encoding="utf-8") as file:
             rows = ([metadata_header] if metadata_header else []) + list(metadata)

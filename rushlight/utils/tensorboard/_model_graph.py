@@ -1,72 +1,152 @@
-"""A model as a graph: its modules in the order in which they were called."""
+"""A model as a graph: what its modules called, with the modules as boxes around it."""
+
+from __future__ import annotations
+
+import contextlib
 
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 from rushlight import _C
 from rushlight.autograd import no_grad
+from rushlight.overrides import TorchFunctionMode
 from rushlight.utils._pytree import tree_leaves
+
+# Questions about a tensor, which are no part of what is computed.
+_QUESTIONS = frozenset(("__get__", "dim", "size", "numel", "stride", "__len__", "__bool__", "item"))
 
 
 def model_graph(model, inputs):
-    """One node a module without children, tied to the modules whose results it was given."""
-    nodes, made_by, handles = [], {}, []
+    """The graph of a call of the model; its modules alone without inputs."""
     if inputs is None:
-        for name, module in model.named_modules():
-            if name and not list(module.children()):
-                nodes.append(_node(name, module, []))
-        return _graph(nodes)
-
-    def after(name):
-        def hook(module, args, output):
-            sources = sorted({made_by.get(id(t), "input") for t in _tensors(args)})
-            nodes.append(_node(name, module, sources, output))
-            for t in _tensors(output):
-                made_by[id(t)] = nodes[-1].name
-                keep.append(t)  # so that no other tensor gets its id
-
-        return hook
-
-    keep = []
-    for name, module in model.named_modules():
-        if not list(module.children()):
-            handles.append(module.register_forward_hook(after(name or type(module).__name__)))
+        nodes = [
+            NodeDef(name=name.replace(".", "/"), op=type(module).__name__, attr=_about(module))
+            for name, module in model.named_modules()
+            if name and not list(module.children())
+        ]
+        return GraphDef(node=nodes, versions=VersionDef(producer=22))
     args = inputs if isinstance(inputs, tuple | list) else (inputs,)
-    nodes.append(NodeDef(name="input", op="IO Node"))
-    training = model.training
-    try:
-        with no_grad():
-            result = model.eval()(*args)
-    finally:
-        model.train(training)
-        for handle in handles:
-            handle.remove()
-    sources = sorted({made_by[id(t)] for t in _tensors(result) if id(t) in made_by})
-    nodes.append(NodeDef(name="output", op="IO Node", input=sources))
-    return _graph(nodes)
+    graph = _Graph(model)
+    for tensor in _tensors(args):
+        graph.name(tensor, graph.add("input/input", "IO Node", [], [tensor]))
+    with graph.watching():
+        result = model(*args)
+    for tensor in _tensors(result):
+        graph.add("output/output", "IO Node", [graph.source(tensor)], [tensor])
+    return GraphDef(node=graph.nodes, versions=VersionDef(producer=22))
 
 
 def _tensors(tree):
     return [t for t in tree_leaves(tree) if isinstance(t, _C.Tensor)]
 
 
-def _node(name, module, sources, output=None):
-    about = module.extra_repr()
-    attributes = {"attr": AttrValue(s=about.encode())} if about else {}
-    shapes = [str(list(t.shape)) for t in _tensors(output)] if output is not None else []
-    if shapes:
-        attributes["shape"] = AttrValue(s=", ".join(shapes).encode())
-    path = name.replace(".", "/")
-    return NodeDef(name=path, op=type(module).__name__, input=sources, attr=attributes)
+def _about(module):
+    text = module.extra_repr()
+    return {"attr": AttrValue(s=text.encode())} if text else {}
 
 
-def _graph(nodes):
-    seen, kept = {}, []
-    for node in nodes:  # a module that is called twice is two nodes
-        seen[node.name] = seen.get(node.name, 0) + 1
-        if seen[node.name] > 1:
-            node.name = f"{node.name}_{seen[node.name] - 1}"
-        kept.append(node)
-    return GraphDef(node=kept, versions=VersionDef(producer=22))
+class _Calls(TorchFunctionMode):
+    """Notes every call that makes a tensor."""
+
+    def __init__(self, graph):
+        super().__init__()
+        self._graph = graph
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "call")
+        made = _tensors(out)
+        if made and name not in _QUESTIONS:
+            self._graph.call(name.strip("_"), (args, kwargs or {}), made)
+        return out
+
+
+class _Graph:
+    """Nodes, and which of them made a tensor. Names are those of modules, as PyTorch writes them:
+    Sequential/Linear[0]/linear."""
+
+    def __init__(self, model):
+        self.nodes = []
+        self._model = model
+        self._used = {}  # how often a name was taken
+        self._made_by = {}  # by the identity of a tensor: its node, and the tensor, kept alive
+        self._path = []  # boxes around what runs
+        self._stack = []  # the same of the modules around it
+        self._places = {id(m): name for name, m in model.named_modules()}
+        self._parameters = {
+            id(t): (name, t)
+            for name, t in [*model.named_parameters(), *model.named_buffers()]
+        }  # fmt: skip
+
+    def add(self, name, op, sources, made, attributes=None):
+        """A node; the name that it got."""
+        count = self._used[name] = self._used.get(name, -1) + 1
+        if count or op == "IO Node":
+            name = f"{name}_{count}" if op != "IO Node" else f"{name}.{count + 1}"
+        attributes = dict(attributes or {})
+        if made:
+            shapes = [TensorShapeProto(dim=[TensorShapeProto.Dim(size=n) for n in t.shape])
+                      for t in made]  # fmt: skip
+            attributes["_output_shapes"] = AttrValue(list=AttrValue.ListValue(shape=shapes))
+        self.nodes.append(NodeDef(name=name, op=op, input=sources, attr=attributes))
+        return name
+
+    def name(self, tensor, node):
+        """From now on the tensor is what this node made."""
+        self._made_by[id(tensor)] = node, tensor
+
+    def source(self, tensor):
+        """The node that made a tensor. Parameters, and what the model made before, get one."""
+        if id(tensor) not in self._made_by:
+            if id(tensor) in self._parameters:
+                name, op = self._parameters[id(tensor)][0], "Parameter"
+                path = self._scope_of(name.rpartition(".")[0])
+                name = "/".join([*path, name.rpartition(".")[2]])
+            else:
+                name, op = "/".join([*self._path, "constant"]), "Const"
+            self.name(tensor, self.add(name, op, [], [tensor]))
+        return self._made_by[id(tensor)][0]
+
+    def call(self, name, given, made):
+        """A call in the module that runs."""
+        sources = list(dict.fromkeys(self.source(t) for t in _tensors(given)))
+        about = ", ".join(
+            f"{v}" for v in tree_leaves(given) if isinstance(v, bool | int | float | str)
+        )
+        attributes = {"attr": AttrValue(s=about.encode())} if about else {}
+        node = self.add("/".join([*self._path, name]), f"aten::{name}", sources, made, attributes)
+        for tensor in made:
+            self.name(tensor, node)
+
+    def watching(self):
+        """A context in which calls of the model are noted; it is left in the mode that it had."""
+        stack = contextlib.ExitStack()
+        for module in self._model.modules():
+            handles = (module.register_forward_pre_hook(self._enter),
+                       module.register_forward_hook(self._leave, always_call=True))  # fmt: skip
+            for handle in handles:
+                stack.callback(handle.remove)
+        stack.callback(self._model.train, self._model.training)
+        self._model.eval()
+        stack.enter_context(no_grad())
+        stack.enter_context(_Calls(self))
+        return stack
+
+    def _scope_of(self, path):
+        """Boxes around a module, by its path from the model."""
+        found, at = [type(self._model).__name__], self._model
+        for name in path.split(".") if path else ():
+            at = at._modules[name]
+            found.append(f"{type(at).__name__}[{name}]")
+        return found
+
+    def _enter(self, module, args):
+        self._path = self._scope_of(self._places[id(module)])
+        self._stack.append(self._path)
+
+    def _leave(self, module, args, output):
+        self._stack.pop()
+        self._path = self._stack[-1] if self._stack else [type(self._model).__name__]

@@ -1,12 +1,16 @@
 """What programs log (tensors, arrays, lists, numbers) as NumPy arrays, and images in one layout."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from rushlight import _C
 from rushlight.utils._images import grid
 
 
-def as_array(x):
+def as_array(x: Any) -> np.ndarray:
     """A NumPy array of any loggable thing."""
     if isinstance(x, _C.Tensor):
         x = x.detach().cpu()
@@ -20,7 +24,7 @@ def as_array(x):
     )
 
 
-def as_number(x):
+def as_number(x: Any) -> float:
     """A Python float; tensors must hold one element."""
     array = as_array(x)
     if array.size != 1:
@@ -28,7 +32,7 @@ def as_number(x):
     return float(array.reshape(())[()])
 
 
-def as_image(x, dataformats):
+def as_image(x: Any, dataformats: str) -> np.ndarray:
     """(height, width, channels) of bytes; several images become a grid."""
     array = as_array(x)
     formats = dataformats.upper()
@@ -52,7 +56,7 @@ def as_image(x, dataformats):
     return as_bytes(_three_channels(array))
 
 
-def as_bytes(array):
+def as_bytes(array: np.ndarray) -> np.ndarray:
     """Floats from 0 to 1 become 0 to 255; bytes stay."""
     if array.dtype == np.uint8:
         return array

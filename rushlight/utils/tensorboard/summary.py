@@ -1,5 +1,10 @@
 """Summaries: the messages that stand in TensorBoard's event files."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
@@ -12,7 +17,9 @@ from rushlight.utils._images import encode_png
 from rushlight.utils.tensorboard._values import as_array, as_bytes, as_image, as_number
 
 
-def scalar(name, tensor, new_style=False, double_precision=False):
+def scalar(
+    name: str, tensor: Any, new_style: bool = False, double_precision: bool = False
+) -> Summary:
     """One number."""
     value = as_number(tensor)
     if new_style:
@@ -40,20 +47,22 @@ def _edges(bins):
     return np.array([-x for x in reversed(positive)] + [0.0] + positive)
 
 
-def histogram(name, values, bins, max_bins=None):
+def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
     """How many values lie in each bin."""
     return Summary(
         value=[Summary.Value(tag=name, histo=make_histogram(as_array(values), bins, max_bins))]
     )
 
 
-def make_histogram(values, bins="tensorflow", max_bins=None):
+def make_histogram(
+    values: Any, bins: Any = "tensorflow", max_bins: int | None = None
+) -> HistogramProto:
     values = values.reshape(-1).astype("f8")
     if values.size == 0:
         raise ValueError("utils.tensorboard: a histogram needs at least one value")
     counts, limits = np.histogram(values, bins=_edges(bins))
     if max_bins is not None and len(counts) > max_bins:
-        step = -(-len(counts) // max_bins)
+        step = len(counts) // max_bins
         padded = np.concatenate([counts, np.zeros(-len(counts) % step, counts.dtype)])
         counts = padded.reshape(-1, step).sum(1)
         limits = np.append(limits[:-1:step], limits[-1])
@@ -69,7 +78,16 @@ def make_histogram(values, bins="tensorflow", max_bins=None):
     )  # fmt: skip
 
 
-def histogram_raw(name, min, max, num, sum, sum_squares, bucket_limits, bucket_counts):
+def histogram_raw(
+    name: str,
+    min: float,
+    max: float,
+    num: int,
+    sum: float,
+    sum_squares: float,
+    bucket_limits: Sequence[float],
+    bucket_counts: Sequence[float],
+) -> Summary:
     """A histogram whose counts are known."""
     proto = HistogramProto(
         min=min, max=max, num=num, sum=sum, sum_squares=sum_squares,
@@ -94,26 +112,60 @@ def _resized(image, factor):
     return image[rows][:, columns]
 
 
-def image(tag, tensor, rescale=1, dataformats="NCHW"):
+def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Summary:
     """An image, or a grid of them."""
     found = _resized(as_image(tensor, dataformats), rescale)
     return Summary(value=[Summary.Value(tag=tag, image=_image_value(np.ascontiguousarray(found)))])
 
 
-def image_boxes(tag, tensor_image, tensor_boxes, rescale=1, dataformats="CHW", labels=None):
+def image_boxes(
+    tag: str,
+    tensor_image: Any,
+    tensor_boxes: Any,
+    rescale: float = 1,
+    dataformats: str = "CHW",
+    labels: Any = None,
+) -> Summary:
     """An image with boxes (x1, y1, x2, y2) drawn in it."""
     found = as_image(tensor_image, dataformats).copy()
-    for box in as_array(tensor_boxes).reshape(-1, 4):
+    boxes = as_array(tensor_boxes).reshape(-1, 4)
+    labels = [labels] if isinstance(labels, str) else labels
+    if labels is not None and len(labels) != len(boxes):
+        raise ValueError(f"add_image_with_boxes: {len(boxes)} boxes but {len(labels)} labels")
+    corners = []
+    for box in boxes:
         x1, y1, x2, y2 = (int(v) for v in box)
         x1, x2 = sorted((max(x1, 0), min(x2, found.shape[1] - 1)))
         y1, y2 = sorted((max(y1, 0), min(y2, found.shape[0] - 1)))
         for rows, columns in (([y1, y2], slice(x1, x2 + 1)), (slice(y1, y2 + 1), [x1, x2])):
             found[rows, columns, :3] = (255, 0, 0)
+        corners.append((x1, y2))
     found = np.ascontiguousarray(_resized(found, rescale))
+    if labels is not None:
+        found = _labelled(found, [(x * rescale, y * rescale) for x, y in corners], labels)
     return Summary(value=[Summary.Value(tag=tag, image=_image_value(found))])
 
 
-def video(tag, tensor, fps=4):
+def _labelled(image, corners, labels):
+    """The image with texts above the lower left corners of boxes."""
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ImportError as error:
+        raise ImportError(
+            "add_image_with_boxes: labels need the pillow package; install it with `pip install "
+            "pillow`"
+        ) from error
+    picture, font = Image.fromarray(image), ImageFont.load_default()
+    draw = ImageDraw.Draw(picture)
+    for (x, y), label in zip(corners, labels, strict=True):
+        left, top, right, bottom = font.getbbox(str(label))
+        height = bottom - top
+        draw.rectangle([(x, y - height - 2), (x + right - left + 2, y)], fill="red")
+        draw.text((x + 1 - left, y - height - 1 - top), str(label), fill="black", font=font)
+    return np.asarray(picture)
+
+
+def video(tag: str, tensor: Any, fps: float = 4) -> Summary:
     """Frames (batch, time, channels, height, width) as a moving GIF; needs the pillow package."""
     import io
 
@@ -139,7 +191,7 @@ def video(tag, tensor, fps=4):
     return Summary(value=[Summary.Value(tag=tag, image=value)])
 
 
-def audio(tag, tensor, sample_rate=44100):
+def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Summary:
     """Sound from -1 to 1, one channel, as a WAV file."""
     import io
     import wave
@@ -160,7 +212,7 @@ def audio(tag, tensor, sample_rate=44100):
     return Summary(value=[Summary.Value(tag=tag, audio=value)])
 
 
-def text(tag, text):
+def text(tag: str, text: str) -> Summary:
     """Words, shown as Markdown."""
     content = TextPluginData(version=0).SerializeToString()
     plugin = SummaryMetadata.PluginData(plugin_name="text", content=content)
@@ -175,7 +227,7 @@ def text(tag, text):
     )
 
 
-def custom_scalars(layout):
+def custom_scalars(layout: Mapping[str, Any]) -> Summary:
     """How TensorBoard's page of custom scalars is laid out."""
     categories = []
     for title, charts in layout.items():
@@ -200,7 +252,9 @@ def custom_scalars(layout):
     return Summary(value=[Summary.Value(tag=tag, tensor=proto, metadata=metadata)])
 
 
-def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None):
+def pr_curve(
+    tag: str, labels: Any, predictions: Any, num_thresholds: int = 127, weights: Any = None
+) -> Summary:
     """Precision and recall at thresholds from 0 to 1."""
     labels, predictions = as_array(labels).reshape(-1), as_array(predictions).reshape(-1)
     weights = np.ones_like(predictions) if weights is None else as_array(weights).reshape(-1)
@@ -218,7 +272,17 @@ def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None):
     return _pr_curve(tag, rows, num_thresholds)
 
 
-def pr_curve_raw(tag, tp, fp, tn, fn, precision, recall, num_thresholds=127, weights=None):
+def pr_curve_raw(
+    tag: str,
+    tp: Any,
+    fp: Any,
+    tn: Any,
+    fn: Any,
+    precision: Any,
+    recall: Any,
+    num_thresholds: int = 127,
+    weights: Any = None,
+) -> Summary:
     """A curve of precision and recall that is known."""
     rows = np.stack([as_array(x) for x in (tp, fp, tn, fn, precision, recall)])
     return _pr_curve(tag, rows, min(num_thresholds, 127))
@@ -237,7 +301,11 @@ def _pr_curve(tag, rows, num_thresholds):
     return Summary(value=[Summary.Value(tag=tag, metadata=metadata, tensor=proto)])
 
 
-def hparams(hparam_dict=None, metric_dict=None, hparam_domain_discrete=None):
+def hparams(
+    hparam_dict: dict[str, Any] | None = None,
+    metric_dict: dict[str, Any] | None = None,
+    hparam_domain_discrete: dict[str, Any] | None = None,
+) -> tuple[Summary, Summary, Summary]:
     """The three summaries of a run's hyperparameters: what there is, the start, the end."""
     from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
     from tensorboard.plugins.hparams.metadata import (
@@ -255,6 +323,11 @@ def hparams(hparam_dict=None, metric_dict=None, hparam_domain_discrete=None):
         if value is None:
             continue
         if not isinstance(value, bool | str):
+            if isinstance(value, list | tuple | dict):
+                raise ValueError(
+                    f"add_hparams: {key!r} must be a number, a text, a bool or a tensor of one "
+                    f"element, not a {type(value).__name__}"
+                )
             value = as_number(value)
         kind = api_pb2.DataType.Value(kinds.get(type(value), "DATA_TYPE_FLOAT64"))
         setattr(start.hparams[key], _VALUE_FIELDS.get(type(value), "number_value"), value)

@@ -1,12 +1,17 @@
 """SummaryWriter: what a training loop logs, in files that TensorBoard shows."""
 
+from __future__ import annotations
+
 import os
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tensorboard.compat.proto import event_pb2
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from rushlight.types import Self
 from rushlight.utils.tensorboard import summary as summaries
 
 __all__ = ["FileWriter", "SummaryWriter"]
@@ -15,38 +20,46 @@ __all__ = ["FileWriter", "SummaryWriter"]
 class FileWriter:
     """Writes events to a file of its own in a folder."""
 
-    def __init__(self, log_dir, max_queue=10, flush_secs=120, filename_suffix=""):
+    def __init__(
+        self,
+        log_dir: str | None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ) -> None:
         self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
 
-    def get_logdir(self):
+    def get_logdir(self) -> str:
         """The folder."""
         return self.event_writer.get_logdir()
 
-    def add_event(self, event, step=None, walltime=None):
+    def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
         """Writes an event, with its step and time."""
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
             event.step = int(step)  # also of NumPy's integers
         self.event_writer.add_event(event)
 
-    def add_summary(self, summary, global_step=None, walltime=None):
+    def add_summary(
+        self, summary: Any, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
         """Writes a summary."""
         self.add_event(event_pb2.Event(summary=summary), global_step, walltime)
 
-    def add_graph(self, graph_profile, walltime=None):
+    def add_graph(self, graph_profile: Any, walltime: float | None = None) -> None:
         """Writes the graph of a model."""
         graph = graph_profile[0] if isinstance(graph_profile, tuple) else graph_profile
         self.add_event(event_pb2.Event(graph_def=graph.SerializeToString()), None, walltime)
 
-    def flush(self):
+    def flush(self) -> None:
         """Writes out what waits."""
         self.event_writer.flush()
 
-    def close(self):
+    def close(self) -> None:
         """Writes out what waits and closes the file."""
         self.event_writer.close()
 
-    def reopen(self):
+    def reopen(self) -> None:
         """Opens another file in the same folder."""
         self.event_writer.reopen()
 
@@ -56,13 +69,13 @@ class SummaryWriter:
 
     def __init__(
         self,
-        log_dir=None,
-        comment="",
-        purge_step=None,
-        max_queue=10,
-        flush_secs=120,
-        filename_suffix="",
-    ):
+        log_dir: str | None = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ) -> None:
         if not log_dir:
             import socket
             from datetime import datetime
@@ -73,7 +86,8 @@ class SummaryWriter:
         self.purge_step = purge_step
         self.max_queue, self.flush_secs = max_queue, flush_secs
         self.filename_suffix = filename_suffix
-        self.file_writer = self.all_writers = None
+        self.file_writer: Any = None
+        self.all_writers: Any = None  # by folder
         self._get_file_writer()
 
     def _get_file_writer(self):
@@ -92,7 +106,7 @@ class SummaryWriter:
                 self.purge_step = None
         return self.file_writer
 
-    def get_logdir(self):
+    def get_logdir(self) -> str:
         """The folder of the run."""
         return self.log_dir
 
@@ -101,18 +115,24 @@ class SummaryWriter:
 
     def add_scalar(
         self,
-        tag,
-        scalar_value,
-        global_step=None,
-        walltime=None,
-        new_style=False,
-        double_precision=False,
-    ):
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
         """One number."""
         found = summaries.scalar(tag, scalar_value, new_style, double_precision)
         self._add(found, global_step, walltime)
 
-    def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):
+    def add_scalars(
+        self,
+        main_tag: str,
+        tag_scalar_dict: Mapping[str, Any],
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
         """Several numbers in one plot; each gets a run (a folder) of its own."""
         walltime = time.time() if walltime is None else walltime
         self._get_file_writer()
@@ -126,24 +146,30 @@ class SummaryWriter:
             writer.add_summary(summaries.scalar(main_tag, value), global_step, walltime)
 
     def add_histogram(
-        self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None
-    ):
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: Any = "tensorflow",
+        walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:
         """How values are spread."""
         self._add(summaries.histogram(tag, values, bins, max_bins), global_step, walltime)
 
     def add_histogram_raw(
         self,
-        tag,
-        min,
-        max,
-        num,
-        sum,
-        sum_squares,
-        bucket_limits,
-        bucket_counts,
-        global_step=None,
-        walltime=None,
-    ):
+        tag: str,
+        min: float,
+        max: float,
+        num: int,
+        sum: float,
+        sum_squares: float,
+        bucket_limits: Sequence[float],
+        bucket_counts: Sequence[float],
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
         """A histogram whose counts are known."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("add_histogram_raw: needs as many bucket_limits as bucket_counts, "
@@ -153,11 +179,25 @@ class SummaryWriter:
         )
         self._add(found, global_step, walltime)
 
-    def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW"):
+    def add_image(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "CHW",
+    ) -> None:
         """An image: bytes, or floats from 0 to 1."""
         self._add(summaries.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
-    def add_images(self, tag, img_tensor, global_step=None, walltime=None, dataformats="NCHW"):
+    def add_images(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
+    ) -> None:
         """Several images in a grid."""
         if isinstance(img_tensor, list):
             from rushlight import _C
@@ -167,20 +207,27 @@ class SummaryWriter:
 
     def add_image_with_boxes(
         self,
-        tag,
-        img_tensor,
-        box_tensor,
-        global_step=None,
-        walltime=None,
-        rescale=1,
-        dataformats="CHW",
-        labels=None,
-    ):
+        tag: str,
+        img_tensor: Any,
+        box_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        rescale: float = 1,
+        dataformats: str = "CHW",
+        labels: Any = None,
+    ) -> None:
         """An image with boxes drawn in it."""
         found = summaries.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels)
         self._add(found, global_step, walltime)
 
-    def add_figure(self, tag, figure, global_step=None, close=True, walltime=None):
+    def add_figure(
+        self,
+        tag: str,
+        figure: Any,
+        global_step: int | None = None,
+        close: bool = True,
+        walltime: float | None = None,
+    ) -> None:
         """A figure of matplotlib's, or a list of them."""
         import numpy as np
 
@@ -191,19 +238,41 @@ class SummaryWriter:
         else:
             self.add_image(tag, pictures[0], global_step, walltime, dataformats="HWC")
 
-    def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None):
+    def add_video(
+        self,
+        tag: str,
+        vid_tensor: Any,
+        global_step: int | None = None,
+        fps: float = 4,
+        walltime: float | None = None,
+    ) -> None:
         """Frames (batch, time, channels, height, width)."""
         self._add(summaries.video(tag, vid_tensor, fps), global_step, walltime)
 
-    def add_audio(self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None):
+    def add_audio(
+        self,
+        tag: str,
+        snd_tensor: Any,
+        global_step: int | None = None,
+        sample_rate: int = 44100,
+        walltime: float | None = None,
+    ) -> None:
         """Sound from -1 to 1."""
         self._add(summaries.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
-    def add_text(self, tag, text_string, global_step=None, walltime=None):
+    def add_text(
+        self,
+        tag: str,
+        text_string: str,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
         """Words, shown as Markdown."""
         self._add(summaries.text(tag, text_string), global_step, walltime)
 
-    def add_tensor(self, tag, tensor, global_step=None, walltime=None):
+    def add_tensor(
+        self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
         """A tensor as it is."""
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.util.tensor_util import make_tensor_proto
@@ -213,13 +282,19 @@ class SummaryWriter:
         value = Summary.Value(tag=tag, tensor=make_tensor_proto(as_array(tensor)))
         self._add(Summary(value=[value]), global_step, walltime)
 
-    def add_onnx_graph(self, prototxt):
+    def add_onnx_graph(self, prototxt: Any) -> None:
         """The graph of an ONNX file."""
         from rushlight.utils.tensorboard._onnx_graph import onnx_graph
 
         self._get_file_writer().add_graph(onnx_graph(prototxt))
 
-    def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
+    def add_graph(
+        self,
+        model: Any,
+        input_to_model: Any = None,
+        verbose: bool = False,
+        use_strict_trace: bool = True,
+    ) -> None:
         """The modules of a model, as the page of graphs shows them; run once if there is input."""
         from rushlight.utils.tensorboard._model_graph import model_graph
 
@@ -227,13 +302,13 @@ class SummaryWriter:
 
     def add_embedding(
         self,
-        mat,
-        metadata=None,
-        label_img=None,
-        global_step=None,
-        tag="default",
-        metadata_header=None,
-    ):
+        mat: Any,
+        metadata: Sequence[Any] | None = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: Sequence[str] | None = None,
+    ) -> None:
         """Points for the projector, with labels and small images."""
         from rushlight.utils.tensorboard._embedding import write_embedding
 
@@ -241,32 +316,32 @@ class SummaryWriter:
 
     def add_pr_curve(
         self,
-        tag,
-        labels,
-        predictions,
-        global_step=None,
-        num_thresholds=127,
-        weights=None,
-        walltime=None,
-    ):
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
         """Precision and recall at many thresholds."""
         found = summaries.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(found, global_step, walltime)
 
     def add_pr_curve_raw(
         self,
-        tag,
-        true_positive_counts,
-        false_positive_counts,
-        true_negative_counts,
-        false_negative_counts,
-        precision,
-        recall,
-        global_step=None,
-        num_thresholds=127,
-        weights=None,
-        walltime=None,
-    ):
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: Any,
+        recall: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
         """A curve of precision and recall that is known."""
         found = summaries.pr_curve_raw(
             tag, true_positive_counts, false_positive_counts, true_negative_counts,
@@ -274,30 +349,34 @@ class SummaryWriter:
         )  # fmt: skip
         self._add(found, global_step, walltime)
 
-    def add_custom_scalars_multilinechart(self, tags, category="default", title="untitled"):
+    def add_custom_scalars_multilinechart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
         """Several numbers in one custom plot."""
         self._add(summaries.custom_scalars({category: {title: ["Multiline", tags]}}), None, None)
 
-    def add_custom_scalars_marginchart(self, tags, category="default", title="untitled"):
+    def add_custom_scalars_marginchart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
         """A number with its margin: three tags."""
         if len(tags) != 3:
             raise ValueError(f"add_custom_scalars_marginchart: expected three tags, got {tags}")
         self._add(summaries.custom_scalars({category: {title: ["Margin", tags]}}), None, None)
 
-    def add_custom_scalars(self, layout):
+    def add_custom_scalars(self, layout: Mapping[str, Any]) -> None:
         """Plots of several numbers: {category: {title: ["Multiline" or "Margin", tags]}}."""
         self._add(summaries.custom_scalars(layout), None, None)
 
     def add_mesh(
         self,
-        tag,
-        vertices,
-        colors=None,
-        faces=None,
-        config_dict=None,
-        global_step=None,
-        walltime=None,
-    ):
+        tag: str,
+        vertices: Any,
+        colors: Any = None,
+        faces: Any = None,
+        config_dict: Mapping[str, Any] | None = None,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
         """Meshes or clouds of points: vertices, colours and faces of [batch, count, 3] each."""
         from rushlight.utils.tensorboard._mesh import mesh
 
@@ -305,12 +384,12 @@ class SummaryWriter:
 
     def add_hparams(
         self,
-        hparam_dict,
-        metric_dict,
-        hparam_domain_discrete=None,
-        run_name=None,
-        global_step=None,
-    ):
+        hparam_dict: dict[str, Any],
+        metric_dict: dict[str, Any],
+        hparam_domain_discrete: dict[str, Any] | None = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:
         """The hyperparameters of a run and what came out, in a run (a folder) of their own."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("add_hparams: hparam_dict and metric_dict must be dicts")
@@ -322,12 +401,12 @@ class SummaryWriter:
             for key, value in metric_dict.items():
                 writer.add_scalar(key, value, global_step)
 
-    def flush(self):
+    def flush(self) -> None:
         """Writes out what waits."""
         for writer in (self.all_writers or {}).values():
             writer.flush()
 
-    def close(self):
+    def close(self) -> None:
         """Writes out what waits and closes the files; logging again opens new ones."""
         if self.all_writers is None:
             return
@@ -336,10 +415,10 @@ class SummaryWriter:
             writer.close()
         self.file_writer = self.all_writers = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/threads.h"
+#include "frontend/from_data.h"
 #include "frontend/torch/tensor.h"
 
 namespace rush::torch_api {
@@ -118,6 +119,19 @@ template <class T>
   requires std::is_arithmetic_v<T>
 Tensor tensor(T value, const TensorOptions& o = {}) {
   return tensor(ArrayRef<T>(&value, 1), o).reshape(IntArrayRef());
+}
+
+// A tensor over memory of the program; see frontend/from_data.h.
+inline Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& o = {}) {
+  return rush::from_blob(data, IntList(sizes), o.core());
+}
+inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
+                        const TensorOptions& o = {}) {
+  return rush::from_blob(data, IntList(sizes), IntList(strides), o.core());
+}
+inline Tensor from_blob(void* data, IntArrayRef sizes, std::function<void(void*)> deleter,
+                        const TensorOptions& o = {}) {
+  return rush::from_blob(data, IntList(sizes), std::move(deleter), o.core());
 }
 
 // Calls f(begin, end) over pieces of [begin, end), perhaps by several threads.

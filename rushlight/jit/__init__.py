@@ -294,12 +294,9 @@ _state = type(
 _fork, _wait, _script_if_tracing = fork, wait, script_if_tracing
 
 
-def _overload(func):
-    """An overload's signature; the function that is called comes last."""
-    return func
+from rushlight._jit_internal import _overload as _overload
+from rushlight._jit_internal import _overload_method as _overload_method
 
-
-_overload_method = _overload
 _drop = unused
 
 

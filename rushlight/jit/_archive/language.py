@@ -258,6 +258,17 @@ def _list(c, v):
         c.builtin("copy", v))  # fmt: skip
 
 
+def _written(name):
+    """A function of attention.py in the place of an operator."""
+
+    def call(c, *args, **kwargs):
+        from rushlight.jit._archive import attention
+
+        return c.program.call_function(c, getattr(attention, name), list(args), kwargs)
+
+    return call
+
+
 def _functional(name):
     """A function of nn.functional in the place of an operator."""
 
@@ -311,10 +322,16 @@ def _derive_index(c, index, start, step):
 
 
 def _einsum(c, text, tensors, path=NONE):
-    return c.op("einsum", text, tensors)
+    return c.op("_einsum", text, tensors)
 
 
 _SPECIAL: dict[str, Any] = {
+    # Nothing that a program computes depends on who else casts; its operators follow autocast.
+    "is_autocast_enabled": lambda c, *args: static(False),
+    "is_autocast_cpu_enabled": lambda c, *args: static(False),
+    "_native_multi_head_attention": _written("native_multi_head_attention"),
+    "_transformer_encoder_layer_fwd": _written("transformer_encoder_layer_fwd"),
+    "is_grad_enabled": lambda c: c.builtin("is_grad_enabled"),
     "len": _len, "size": _size, "dim": _dim, "format": _format, "_set_item": _set_item,
     "_convolution": _convolution, "slice": _slice, "tensor": _tensor, "to": _to, "numel": _numel,
     "list": _list, "zeros_like": _zeros_like("zeros_like"), "ones_like": _zeros_like("ones_like"),

@@ -62,8 +62,10 @@ def _number(c, v, to):
     """int, float or bool of a value."""
     if v.known and v.type is not None:
         return static({"int": int, "float": float}[to](v.obj))
-    source = {t.TENSOR: "tensor", t.INT: "int", t.FLOAT: "float", t.BOOL: "bool", t.STR: "str",
-              t.NUMBER: "number"}.get(v.type)  # fmt: skip
+    source = {t.TENSOR: "tensor", t.INT: "int", t.FLOAT: "float", t.BOOL: "bool",
+              t.STR: "str"}.get(v.type)  # fmt: skip
+    if source is None and v.type is not None and t.is_subtype(v.type, t.NUMBER):
+        source = "number"
     if source is None:
         refuse(f"{to}() takes a number, a string or a tensor of one element, not {describe(v)}")
     return v if source == to else c.builtin(f"{to}_{source}", v)
@@ -225,6 +227,21 @@ def chr_(c, v):
     return c.builtin("chr", v)
 
 
+def _in_base(function):
+    def handler(c, v):
+        from rushlight.jit._script import text
+
+        if v.known:
+            return static(function(v.obj))
+        return c.program.call_function(c, getattr(text, f"_{function.__name__}"), [v], {})
+
+    return handler
+
+
+for _function in (hex, oct, bin):
+    handles(_function)(_in_base(_function))
+
+
 @handles(sorted)
 def sorted_(c, v, reverse=_FALSE, key=NONE):
     if not key.is_none():
@@ -271,8 +288,8 @@ def tuple_(c, v=None):
         return static(tuple(v.obj))
     if v.type is not None and v.type.kind == "Tuple":
         return v
-    if v.type == t.List(t.INT):
-        return v  # a shape, which Python has as a tuple
+    if v.type is not None and v.type.kind == "List" and (c.source.library or v.type.items[0] == t.INT):
+        return v  # of shapes and of what functions of ours return, which Python has as tuples
     refuse(f"a tuple has a fixed length, and {describe(v)} may have any", "keep it a list")
 
 
@@ -286,6 +303,12 @@ def dict_(c, v=None, **items):
         return c.builtin("copy_dict", v)
     if v.known and isinstance(v.obj, dict):
         return static(dict(v.obj))
+    opened = c.opened(v)
+    if opened.items and not items:
+        return c.made_dict([tuple(c.unpacked(pair, 2)) for pair in opened.items])
+    kind = type_of(v)
+    if kind is not None and kind.kind == "List" and kind.items[0].kind == "Tuple" and not items:
+        return c.dict_of_pairs(c.as_val(v))
     refuse(f"dict() of {describe(v)} is not there in programs")
 
 
@@ -350,6 +373,20 @@ def warn(c, *args, **kwargs):
     return NONE  # who runs a program has read the warnings of the module
 
 
+@handles(math.prod)
+def prod(c, v):
+    items = c.opened(v).items
+    if items is not None:
+        total = static(1)
+        for one in items:
+            total = c.binary("Mult", total, one)
+        return total
+    listed = _listed(c, v)
+    to = c.result(listed.type.items[0], move=static(1).operand)
+    c.turn(c.items_of(listed), lambda x: c.move_to(to.operand, c.binary("Mult", to, x), to.type))
+    return to
+
+
 def _math(name):
     def handler(c, *args):
         if all(a.known for a in args):
@@ -406,6 +443,9 @@ def _fill_late():
     def to_builtin(name):
         return lambda c, *args: c.builtin(name, *args)
 
+    def split(c, tensor, split_size_or_sections, dim=_ZERO):
+        return c.call_method(tensor, "split", [split_size_or_sections, dim], {})
+
     def shape_of(c, v):
         return c.builtin("shape", v)
 
@@ -437,6 +477,7 @@ def _fill_late():
         ((torch.is_complex,), to_builtin("is_complex")),
         ((torch.numel,), to_builtin("numel")),
         ((torch.broadcast_tensors,), broadcast_tensors),
+        ((torch.split,), split),
         ((torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
           torch.overrides.has_torch_function_variadic), to_value(False)),
         ((torch._assert,), lambda c, condition, message: c.assert_(condition, message)),

@@ -76,10 +76,12 @@ class Conditions(Operators):
                 env = dict(self.env)
                 self.narrow(yes if is_and else no)
                 found, kept["yes"], kept["no"] = self.condition(node)
-                self.env = env
+                self.env, kept["decides"] = env, found.known and bool(found.obj) != is_and
                 return found
 
             v = self.both(v, other) if is_and else self.either(v, other)
+            if kept["decides"]:  # whatever the first was: `x and self.layer is not None`
+                v = static(not is_and)
             yes, no = ({**yes, **kept["yes"]}, {}) if is_and else ({}, {**no, **kept["no"]})
         return v, yes, no
 

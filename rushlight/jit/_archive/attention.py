@@ -1,5 +1,5 @@
-"""The two operators that PyTorch's attention and encoder layers call when they are in eval mode; the
-compiler reads these functions in their place."""
+"""The two operators that PyTorch calls for attention and encoder layers in eval mode; the compiler
+reads these functions in their place."""
 
 from __future__ import annotations
 

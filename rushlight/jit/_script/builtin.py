@@ -288,7 +288,11 @@ def tuple_(c, v=None):
         return static(tuple(v.obj))
     if v.type is not None and v.type.kind == "Tuple":
         return v
-    if v.type is not None and v.type.kind == "List" and (c.source.library or v.type.items[0] == t.INT):
+    if (
+        v.type is not None
+        and v.type.kind == "List"
+        and (c.source.library or v.type.items[0] == t.INT)
+    ):
         return v  # of shapes and of what functions of ours return, which Python has as tuples
     refuse(f"a tuple has a fixed length, and {describe(v)} may have any", "keep it a list")
 

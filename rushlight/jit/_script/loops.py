@@ -469,7 +469,9 @@ class Loops(Expressions):
         """dict() of a list of pairs."""
         key, item = v.type.items[0].items
         to = self.result(t.Dict(key, item), make=[])
-        self.turn(self.items_of(v), lambda pair: self.builtin("set_key", to, *self.unpacked(pair, 2)))
+        self.turn(
+            self.items_of(v), lambda pair: self.builtin("set_key", to, *self.unpacked(pair, 2))
+        )
         return to
 
     def expr_DictComp(self, node):

@@ -140,9 +140,9 @@ class Program(State):
         if source.library:
             return self.call_library(caller, source, given)
         forms = signatures_of(fn)
-        for annotations in forms:
+        for form in forms:
             mark, out = len(caller.locals), list(caller.out)
-            source.annotations = annotations
+            source.annotations = form
             try:
                 return self.call_user(caller, source, given)
             except Refusal:

@@ -30,8 +30,9 @@ _overloads: dict[tuple[str, str], list] = {}  # (module, name) -> functions with
 
 
 def note_overload(fn):
-    """Notes what @jit._overload marks: one of the signatures of a function of the same name."""
+    """@jit._overload: one of the signatures of a function of this name, which comes last itself."""
     _overloads.setdefault((fn.__module__, fn.__qualname__), []).append(fn)
+    return fn
 
 
 def signatures_of(fn):

@@ -1,6 +1,6 @@
 """What published code scripts: type comments, names that change their type, text, lists of boxes,
 windows of sound, decoding."""
-# ruff: noqa: B905, C416, UP006, UP007, UP035, UP045
+# ruff: noqa: B905, C406, C408, RUF007, UP006, UP007, UP035, UP045
 
 import math
 from typing import Dict, List, NamedTuple, Optional, Tuple, Union
@@ -115,7 +115,7 @@ def nothing_and_something(x, flag: bool):
     return x
 
 
-# Boxes, as detection models have them --------------------------------------------------------------
+# Boxes, as detection models have them -------------------------------------------------------------
 
 BOXES = torch.tensor([[0.0, 0.0, 4.0, 4.0], [1.0, 1.0, 3.0, 5.0], [6.0, 2.0, 9.0, 8.0]])
 
@@ -218,7 +218,7 @@ def checked_targets(x, targets: Optional[List[Dict[str, Tensor]]]) -> Tuple[int,
     return count, names
 
 
-# Sound, as transforms of audio have it -------------------------------------------------------------
+# Sound, as transforms of audio have it ------------------------------------------------------------
 
 WAVE = torch.sin(torch.arange(64.0) / 3)
 
@@ -271,7 +271,7 @@ def collapsed(tokens: Tensor) -> str:
     return "".join(out)
 
 
-# Sequences -----------------------------------------------------------------------------------------
+# Sequences ----------------------------------------------------------------------------------------
 
 
 class Hypothesis(NamedTuple):
@@ -403,7 +403,7 @@ def stochastic_depth(x: Tensor, p: float, mode: str = "row", training: bool = Tr
     if not training or p == 0.0:
         return x
     survival = 1.0 - p
-    size = [x.shape[0]] + [1] * (x.ndim - 1) if mode == "row" else [1] * x.ndim  # noqa: RUF005
+    size = [x.shape[0]] + [1] * (x.ndim - 1) if mode == "row" else [1] * x.ndim
     noise = torch.empty(size, dtype=x.dtype, device=x.device).bernoulli_(survival)
     if survival > 0.0:
         noise.div_(survival)
@@ -415,7 +415,7 @@ def triangle(n: int) -> List[List[int]]:
     rows: List[List[int]] = [[1]]
     while len(rows) < n:
         last = rows[-1]
-        rows.append([1] + [a + b for a, b in zip(last[:-1], last[1:])] + [1])  # noqa: RUF005
+        rows.append([1] + [a + b for a, b in zip(last[:-1], last[1:])] + [1])
     return rows
 
 
@@ -451,7 +451,7 @@ def primes(n: int) -> List[int]:
     return found
 
 
-# Functions whose source in Python is not what programs compile -------------------------------------
+# Functions whose source in Python is not what programs compile ------------------------------------
 
 
 @given((WAVE, 8), (WAVE[:16].double(), 4))

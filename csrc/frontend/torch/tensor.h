@@ -1,5 +1,6 @@
 // tensor.h: a rush::Tensor with PyTorch's methods. It is nothing more: either may stand where the
-// other is expected.
+// other is expected. It is a class of its own because extensions write x.device().type(),
+// ScalarType::Float and x.sizes().vec(), where the core has fields, other names and its own lists.
 #pragma once
 
 #include <array>

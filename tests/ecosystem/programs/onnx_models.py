@@ -96,10 +96,15 @@ def tensors(value):
 
 def compare(package, name):
     torch.manual_seed(0)
-    model, inputs = made(package, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, inputs = made(package, name)
     model.eval()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        for p in model.parameters():  # some heads begin with zeros, and all would agree
+            if not p.any():
+                p.normal_(std=0.02)
         expected = tensors(model(*inputs))
         program = torch.onnx.export(model, inputs)
         by_onnxruntime = tensors(program(*inputs))

@@ -516,7 +516,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int = 2, out: Tensor | None = None) ->
         dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
         try:
-            dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+            dims_a, dims_b = [[d] if isinstance(d, int) else list(d) for d in dims]
         except ValueError:
             raise RuntimeError("tensordot: dims must be an int or a list of dims for each tensor, "
                                f"got {dims!r}") from None  # fmt: skip

@@ -425,6 +425,7 @@ def _fill_late():
     _LATE.append(True)
     import rushlight as torch
     from rushlight import jit
+    from rushlight.linalg import _results
 
     def annotate(c, the_type, v):
         return c.as_val(v, c.type_from(the_type))
@@ -453,20 +454,30 @@ def _fill_late():
     def shape_of(c, v):
         return c.builtin("shape", v)
 
-    def broadcast_tensors(c, *tensors):
+    def broadcast_shapes(c, *shapes):
         from rushlight.jit._script.library import broadcast_sizes
 
-        shape = c.builtin("shape", tensors[0])
-        for other in tensors[1:]:
-            shape = c.program.call_function(
-                c, broadcast_sizes, [shape, c.builtin("shape", other)], {}
-            )
+        shape, *others = [c.as_val(s, t.List(t.INT)) for s in shapes]
+        for other in others:
+            shape = c.program.call_function(c, broadcast_sizes, [shape, other], {})
+        return shape
+
+    def broadcast_tensors(c, *tensors):
+        shape = broadcast_shapes(c, *(c.builtin("shape", v) for v in tensors))
         return pack([c.op("expand", v, shape) for v in tensors])
 
     def unwrap_optional(c, v):
         return c.narrowed(v, t.without(type_of(v), (t.NONE,)))
 
+    def need_matrices(c, op, **tensors):
+        for name, v in tensors.items():
+            few = c.compared("Lt", c.builtin("dim", v), static(2))
+            text = static(f"{op.obj}: {name} must have at least 2 dimensions")
+            c.assert_(c.builtin("not", few), text)
+        return NONE
+
     table = [
+        ((_results.need_matrices,), need_matrices),
         ((jit.annotate,), annotate),
         ((torch.tensor,), tensor),
         ((torch.as_tensor, torch.asarray), as_tensor),
@@ -481,6 +492,7 @@ def _fill_late():
         ((torch.is_complex,), to_builtin("is_complex")),
         ((torch.numel,), to_builtin("numel")),
         ((torch.broadcast_tensors,), broadcast_tensors),
+        ((torch.broadcast_shapes,), broadcast_shapes),
         ((torch.split,), split),
         ((torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
           torch.overrides.has_torch_function_variadic), to_value(False)),

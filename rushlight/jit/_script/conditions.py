@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import ast
+import numbers
 
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
 from rushlight.jit._script.operators import Operators
 from rushlight.jit._script.values import NONE, Val, describe, static, type_of
+
+
+def _flattened(classes):
+    """The classes of isinstance(x, (A, (B, C))); numbers.Number is each kind of number."""
+    if isinstance(classes, tuple):
+        for inner in classes:
+            yield from _flattened(inner)
+    elif classes is numbers.Number:
+        yield from (int, float, bool)
+    else:
+        yield classes
 
 
 class Conditions(Operators):
@@ -190,7 +202,7 @@ class Conditions(Operators):
         from rushlight.nn import Module
 
         given = cls.obj if cls.known else tuple(i.obj for i in cls.items)
-        classes = given if isinstance(given, tuple) else (given,)
+        classes = tuple(_flattened(given))
         if (
             v.type is None
             and v.items is None

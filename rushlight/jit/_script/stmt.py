@@ -88,6 +88,13 @@ class Statements(Loops):
         for alias in node.names:
             self.env[alias.asname or alias.name] = static(getattr(module, alias.name))
 
+    def stmt_Try(self, node):
+        """Of the library, where it only says an error in other words."""
+        says = all(isinstance(handler.body[-1], ast.Raise) for handler in node.handlers)
+        if not (self.source.library and says) or node.finalbody:
+            refuse("try is not there in programs", "leave the function to Python with @jit.ignore")
+        self.block([*node.body, *node.orelse])
+
     # Assignments ----------------------------------------------------------------------------------
 
     def stmt_Assign(self, node):

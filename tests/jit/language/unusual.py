@@ -3,6 +3,7 @@ windows of sound, decoding."""
 # ruff: noqa: B905, C406, C408, RUF007, UP006, UP007, UP035, UP045
 
 import math
+import numbers
 from typing import Dict, List, NamedTuple, Optional, Tuple, Union
 
 import rushlight as torch
@@ -486,3 +487,18 @@ def layouts(x: Tensor):
 @given((X,))
 def views(x: Tensor):
     return torch.atleast_3d(x), torch.linalg.cross(x[:, :3], x[:, 1:]), torch.block_diag(x, x)
+
+
+@given((X, "reflect"), (X, "replicate"), (X, "circular"), (X, "constant"))
+def padding_by_name(x: Tensor, mode: str):
+    return F.pad(x[None], [1, 2], mode=mode)
+
+
+@given((X, [1.0, 2.0], 3), (X, [0.5], 2))
+def checked_arguments(x: Tensor, shear: List[float], n: int):
+    if not isinstance(shear, (numbers.Number, (list, tuple))):
+        raise TypeError("shear")
+    if isinstance(n, numbers.Number):
+        x = x * n
+    a = torch.linalg.inv(x @ x.t() + torch.eye(3)) @ x.expand(*x.shape[:1], *x.shape[1:])
+    return a * shear[0], torch.tensordot(x, x, dims=([1], [1]))

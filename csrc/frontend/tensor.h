@@ -114,6 +114,10 @@ inline const Tensor& Tensor::index_put_(const std::vector<indexing::TensorIndex>
   indexing::put(*this, indices, value.tensor());
   return *this;
 }
+inline Tensor Tensor::slice(int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
+                            int64_t step) const {
+  return rush::slice(*this, dim, start, end, step);
+}
 inline Tensor Tensor::operator[](int64_t i) const { return rush::select(*this, 0, i); }
 inline Tensor Tensor::operator[](const Tensor& i) const { return index({i}); }
 

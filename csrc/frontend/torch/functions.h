@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/threads.h"
+#include "frontend/autograd.h"
 #include "frontend/from_data.h"
 #include "frontend/torch/tensor.h"
 
@@ -145,10 +146,8 @@ using NoGradGuard = rush::NoGradGuard;
 using AutoDispatchBelowADInplaceOrView = rush::NoGradGuard;
 using AutoDispatchBelowAutograd = rush::NoGradGuard;
 using AutoNonVariableTypeMode = rush::NoGradGuard;
-class AutoGradMode : public ModeGuard {
- public:
-  explicit AutoGradMode(bool on) : ModeGuard(kNoGrad, !on) {}
-};
+using AutoGradMode = rush::AutoGradMode;
+using InferenceMode = rush::InferenceMode;
 using Error = rush::Error;
 
 }  // namespace rush::torch_api

@@ -332,7 +332,7 @@ def any_of_several(v: Union[int, float, str, List[int], None]) -> str:
 
 
 @given((X, X * 2), (X, None))
-def attention(q: Tensor, mask: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+def masked_attention(q: Tensor, mask: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     B, E = q.shape
     q = q / math.sqrt(E)
     scores = torch.baddbmm(mask[None, :, :B], q[None], q[None].transpose(-2, -1)) if (
@@ -440,7 +440,7 @@ def greatest(a: int, b: int) -> Tuple[int, bool]:
 
 
 @given((20,))
-def primes(n: int) -> List[int]:
+def sieved(n: int) -> List[int]:
     sieve = [True] * n
     found: List[int] = []
     for i in range(2, n):
@@ -485,7 +485,7 @@ def layouts(x: Tensor):
 
 
 @given((X,))
-def views(x: Tensor):
+def lifted_and_crossed(x: Tensor):
     return torch.atleast_3d(x), torch.linalg.cross(x[:, :3], x[:, 1:]), torch.block_diag(x, x)
 
 

@@ -37,7 +37,7 @@ def forward_only() -> Iterator[None]:
     def apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != here:
             return before.__func__(cls, *args, **kwargs)
-        if cls._uses_setup_context:  # type: ignore[attr-defined]
+        if cls._uses_setup_context:
             return cls.forward(*args, **kwargs)
         return cls.forward(_Context(len(args)), *args, **kwargs)
 
@@ -45,4 +45,4 @@ def forward_only() -> Iterator[None]:
     try:
         yield
     finally:
-        Function.apply = before
+        Function.apply = before  # type: ignore[method-assign]

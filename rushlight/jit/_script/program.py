@@ -142,7 +142,7 @@ class Program(State):
         forms = signatures_of(fn)
         for form in forms:
             mark, out = len(caller.locals), list(caller.out)
-            source.annotations = form
+            source.hints = form
             try:
                 return self.call_user(caller, source, given)
             except Refusal:
@@ -254,14 +254,14 @@ class Program(State):
         return self.call_compiled(
             caller,
             source,
-            (source.fn, tuple(statics), str(source.annotations)),
+            (source.fn, tuple(statics), str(source.hints)),
             params,
             env,
-            source.annotations.get("return", _C),
+            source.hints.get("return", _C),
         )
 
     def parameter_type(self, source, a):
-        hint = source.annotations.get(a.arg)
+        hint = source.hints.get(a.arg)
         if hint is None and a.annotation is None:
             return t.TENSOR
         try:
@@ -297,7 +297,7 @@ class Program(State):
         f = Function(self, source)
         f.env = dict(env)
         if (returns is not _C and returns is not None) or (
-            returns is None and "return" in source.annotations and not source.library
+            returns is None and "return" in source.hints and not source.library
         ):
             try:
                 f.returns = t.of_annotation(returns, source.scope)
@@ -307,7 +307,7 @@ class Program(State):
                 ) from None
         for name, type, _ in params:
             f.env[name] = Val(type, f.local(type))
-            if source.annotations.get(name) is not None and not source.library:
+            if source.hints.get(name) is not None and not source.library:
                 f.declared[name] = type
         self.under_way.append((key, f))
         try:
@@ -399,8 +399,8 @@ class Program(State):
             else:
                 kind = self.parameter_type(source, a)
             params.append((a.arg, kind, None))
-        returns = _C if source.library else source.annotations.get("return", _C)
-        if returns is None and "return" in source.annotations:
+        returns = _C if source.library else source.hints.get("return", _C)
+        if returns is None and "return" in source.hints:
             returns = type(None)
         self.function((fn, name), source, params, env, returns, method=name)
 

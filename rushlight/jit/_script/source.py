@@ -97,7 +97,12 @@ class Source:
             a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         ]
         self.local_names = assigned_names(tree.body) - set(self.parameters)
-        self.annotations = {**self._commented(), **getattr(fn, "__annotations__", {})}
+        self.hints = {**self._commented(), **getattr(fn, "__annotations__", {})}
+
+    @staticmethod
+    def alike(a, b):
+        """Two values that meet in an operator; archives say dtypes by numbers."""
+        return a, b
 
     def _commented(self):
         """What `# type: (Tensor, int) -> Tensor` below the def says, and such comments behind the

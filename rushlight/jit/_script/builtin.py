@@ -231,9 +231,8 @@ def _in_base(function):
     def handler(c, v):
         from rushlight.jit._script import text
 
-        if v.known:
-            return static(function(v.obj))
-        return c.program.call_function(c, getattr(text, f"_{function.__name__}"), [v], {})
+        made = getattr(text, f"_{function.__name__}")
+        return static(function(v.obj)) if v.known else c.program.call_function(c, made, [v], {})
 
     return handler
 
@@ -450,9 +449,6 @@ def _fill_late():
 
     def split(c, tensor, split_size_or_sections, dim=_ZERO):
         return c.call_method(tensor, "split", [split_size_or_sections, dim], {})
-
-    def shape_of(c, v):
-        return c.builtin("shape", v)
 
     def broadcast_shapes(c, *shapes):
         from rushlight.jit._script.library import broadcast_sizes

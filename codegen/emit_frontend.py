@@ -24,6 +24,7 @@ TYPES = {
     "Tensors": ("const TensorListRef&", "const TensorListRef&", "list"),
     "Ints": ("const IntArrayRef&", "const OptionalIntArrayRef&", "list"),
     "Options": ("const TensorOptions&", "const TensorOptions&", ""),
+    "String": ("const Text&", "std::optional<std::string_view>", "view"),
 }
 
 
@@ -45,6 +46,11 @@ def shown_args(row: Row) -> list[Arg]:
 def is_self(arg: Arg) -> bool:
     """A number is no object; `rsub` and operators serve programs that have one on the left."""
     return arg.kind == "Operand" and arg.name == "self"
+
+
+def is_written_otherwise(arg: Arg) -> bool:
+    """Than the core does."""
+    return arg.kind in TYPES and not (arg.kind == "String" and arg.optional)
 
 
 def type_of(arg: Arg) -> str:
@@ -89,7 +95,7 @@ def passed(row: Row, this: int | None) -> str:
             parts.append("*this")
         elif arg.name not in shown:
             parts.append(f"options.{arg.name}()")
-        elif arg.kind in TYPES and not is_self(arg):
+        elif is_written_otherwise(arg) and not is_self(arg):
             parts.append(f"{param_name(arg)}.{TYPES[arg.kind][2]}()")
         else:
             parts.append(param_name(arg))
@@ -98,7 +104,7 @@ def passed(row: Row, this: int | None) -> str:
 
 def is_other(row: Row) -> bool:
     """Does a program write it in another way than the core's declaration says?"""
-    return any(a.kind in TYPES for a in shown_args(row))
+    return any(map(is_written_otherwise, shown_args(row)))
 
 
 def result_of(entry: Entry) -> str:

@@ -13,6 +13,7 @@ TYPES = {
     "Tensors": "TensorList",
     "Floats": "ArrayRef<double>",
     "Device": "Device",
+    "String": "const Text&",
 }
 OPTIONAL = {"Ints": "OptionalIntArrayRef", "DType": "std::optional<ScalarType>",
             "Device": "std::optional<Device>"}  # fmt: skip
@@ -26,10 +27,12 @@ BY_HAND = frozenset(
     "is_floating_point dtype device sizes strides size stride dim numel data grad backward empty "
     "is_contiguous is_complex element_size storage_offset is_leaf tensor scalar_tensor".split()
 )
+# Methods that take more than tensors, written by hand as well.
+INDEXING = ("index", "index_put_")
 
 
 def parameter_type(arg: Arg) -> str:
-    if arg.kind in TYPES and not (arg.kind == "Device" and arg.optional):
+    if arg.kind in TYPES and not (arg.kind in ("Device", "String") and arg.optional):
         return TYPES[arg.kind]
     table = OPTIONAL if arg.optional else REQUIRED
     return table.get(arg.kind) or param_type(arg)
@@ -51,6 +54,8 @@ def argument(arg: Arg) -> str:
         return f"detail::list({name})"
     if arg.kind == "Operand":
         return f"{name}.tensor()"
+    if arg.kind == "String" and not arg.optional:
+        return f"{name}.view()"
     if arg.kind == "Ints" and arg.optional:
         return f"std::optional<IntList>({name})"
     return f"IntList({name})" if arg.kind == "Ints" else name
@@ -109,7 +114,7 @@ def outputs(rows) -> dict[str, str]:
         for entry in own_entries(row):
             if not is_served(row, entry):
                 continue
-            if is_method(row, entry) and row.self_index is not None:
+            if is_method(row, entry) and row.self_index is not None and entry.name not in INDEXING:
                 methods.append(method(entry))
             if "function" in row.forms and row.args:
                 functions.append(function(entry))

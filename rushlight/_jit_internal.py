@@ -5,16 +5,17 @@ from rushlight.jit._annotations import BroadcastingList1 as BroadcastingList1
 from rushlight.jit._annotations import BroadcastingList2 as BroadcastingList2
 from rushlight.jit._annotations import BroadcastingList3 as BroadcastingList3
 from rushlight.jit._annotations import Final, boolean_dispatch
+from rushlight.jit._script.source import note_overload as _overload
 
 __all__ = ["Final", "boolean_dispatch", "export", "ignore", "unused"]
 
 
-def _overload(func):
-    """An overload's signature; the function that is called comes last."""
+_overload_method = _overload
+
+
+def _copy_to_script_wrapper(func):
+    """func, which is scripted as it is."""
     return func
-
-
-_overload_method = _copy_to_script_wrapper = _overload
 
 
 def is_scripting():

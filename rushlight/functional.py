@@ -269,19 +269,20 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
     return tuple(grids)
 
 
-def _at_least(tensors, rank, op):
-    def lift(t):
-        if t.ndim == 0:
-            t = t.reshape(1)
-        if rank >= 2 and t.ndim == 1:
-            t = t.unsqueeze(0)
-        if rank >= 3 and t.ndim == 2:
-            t = t.unsqueeze(-1)
-        return t
+def _lifted(t, rank):
+    if t.ndim == 0:
+        t = t.reshape(1)
+    if rank >= 2 and t.ndim == 1:
+        t = t.unsqueeze(0)
+    if rank >= 3 and t.ndim == 2:
+        t = t.unsqueeze(-1)
+    return t
 
+
+def _at_least(tensors, rank, op):
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
-        return lift(tensors[0])
-    return tuple(lift(t) for t in _tensors(tensors, op))
+        return _lifted(tensors[0], rank)
+    return tuple([_lifted(t, rank) for t in _tensors(tensors, op)])
 
 
 @overload
@@ -515,7 +516,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int = 2, out: Tensor | None = None) ->
         dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
         try:
-            dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+            dims_a, dims_b = [[d] if isinstance(d, int) else list(d) for d in dims]
         except ValueError:
             raise RuntimeError("tensordot: dims must be an int or a list of dims for each tensor, "
                                f"got {dims!r}") from None  # fmt: skip

@@ -15,6 +15,14 @@
 namespace rush::torch_api {
 using rush::Dispatcher;
 using rush::Library;
+// Modules, optimisers and files are those of programs: their tensors are rush::Tensor, which stands
+// where a tensor of these namespaces does, and the other way round.
+namespace nn = rush::nn;
+namespace optim = rush::optim;
+namespace data = rush::data;
+using rush::load;
+using rush::manual_seed;
+using rush::save;
 using string_view = std::string_view;
 template <class T>
 using optional = std::optional<T>;

@@ -6,6 +6,10 @@
 
 #include "core/tensor.h"
 
+// A static variable of an inline function is one for all modules of a process, unless the function is
+// hidden: what a module does once for itself stands in functions that are.
+#define RUSH_OF_THIS_MODULE __attribute__((visibility("hidden")))
+
 namespace rush {
 
 struct ExtensionApi {
@@ -27,7 +31,7 @@ struct ExtensionApi {
 inline constexpr int kExtensionApi = 1;
 
 // The table; null with an exception set where the package cannot be had. With the GIL.
-inline const ExtensionApi* extension_api() {
+RUSH_OF_THIS_MODULE inline const ExtensionApi* extension_api() {
   static const ExtensionApi* found = nullptr;
   if (found) return found;
   PyObject* module = PyImport_ImportModule("rushlight._C");

@@ -14,7 +14,7 @@ namespace rush::torch_api::detail {
 
 // The table, with the errors of Rushlight known to pybind11: an exception that began in Python
 // arrives there as it was, the others as the classes that the package raises.
-inline const ExtensionApi& python() {
+RUSH_OF_THIS_MODULE inline const ExtensionApi& python() {
   const ExtensionApi* api = extension_api();
   if (!api) throw pybind11::error_already_set();
   static const bool registered = [] {
@@ -87,14 +87,14 @@ struct type_caster<rush::torch_api::Device>
     : rush_value_caster<rush::torch_api::Device, rush::Device, &rush::ExtensionApi::unwrap_device,
                         &rush::ExtensionApi::wrap_device> {};
 
-template <>
-struct type_caster<rush::Scalar> {
-  using Type = rush::Scalar;
+template <class Type>
+  requires std::derived_from<Type, rush::Scalar>
+struct type_caster<Type> {
   RUSH_CASTER("Number");
   bool load(handle source, bool) {
     return rush::torch_api::detail::python().unwrap_scalar(source.ptr(), value);
   }
-  static handle cast(const Type& s, return_value_policy, handle) {
+  static handle cast(const rush::Scalar& s, return_value_policy, handle) {
     return rush::torch_api::detail::python().wrap_scalar(s);
   }
 };

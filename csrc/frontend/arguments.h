@@ -8,6 +8,7 @@
 
 #include "core/tensor.h"
 #include "frontend/int_array_ref.h"
+#include "frontend/text.h"
 
 namespace rush {
 

@@ -5,8 +5,18 @@
 #include <vector>
 
 #include "autograd/engine.h"
+#include "core/modes.h"
 
 namespace rush {
+
+// Whether gradients are recorded in a scope.
+struct AutoGradMode : ModeGuard {
+  explicit AutoGradMode(bool on) : ModeGuard(kNoGrad, !on) {}
+};
+// As Python's inference_mode(): what is made in the scope never takes part in gradients.
+struct InferenceMode : ModeGuard {
+  explicit InferenceMode(bool on = true) : ModeGuard(kInferenceMode, on) {}
+};
 
 // Adds to the gradients of all leaves that `loss`, a tensor of one element, was computed from.
 inline void backward(const Tensor& loss) {

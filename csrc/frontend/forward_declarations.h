@@ -14,6 +14,7 @@
 #include "core/scalar.h"
 #include "frontend/int_array_ref.h"
 #include "frontend/tensor_options.h"
+#include "frontend/text.h"
 
 namespace rush {
 

@@ -25,6 +25,9 @@ namespace rush {
 // As matrices of numbers, with type and sizes below them.
 RUSH_API std::ostream& operator<<(std::ostream& os, const Tensor& t);
 RUSH_API void print(const Tensor& t);  // to standard output
+inline Tensor arange(const Scalar& start, const Scalar& end, const TensorOptions& options) {
+  return rush::arange(start, end, Scalar(1), options);
+}
 RUSH_API Tensor norm(const Tensor& self, const Scalar& p = 2);
 RUSH_API Tensor norm(const Tensor& self, const Scalar& p, IntList dim, bool keepdim);
 
@@ -78,10 +81,18 @@ inline Tensor Tensor::to(Device device, bool non_blocking, bool copy) const {
 inline Tensor Tensor::to(DeviceType type, bool non_blocking, bool copy) const {
   return to(Device{type}, non_blocking, copy);
 }
+inline Tensor Tensor::to(Device device, DType dtype, bool non_blocking, bool copy) const {
+  return rush::to(*this, std::optional<Device>(device), std::optional<DType>(dtype), non_blocking,
+                  copy);
+}
+inline Tensor Tensor::to(DeviceType type, DType dtype, bool non_blocking, bool copy) const {
+  return to(Device{type}, dtype, non_blocking, copy);
+}
 inline Tensor Tensor::to(const TensorOptions& options, bool non_blocking, bool copy) const {
   return rush::to(*this, options.device(), options.dtype(), non_blocking, copy);
 }
 inline Tensor Tensor::cuda() const { return to(DeviceType::CUDA); }
+inline Tensor Tensor::nonzero() const { return rush::nonzero(*this); }
 inline Tensor Tensor::norm(const Scalar& p) const { return rush::norm(*this, p); }
 inline Tensor Tensor::norm(const Scalar& p, const IntArrayRef& dim, bool keepdim) const {
   return rush::norm(*this, p, dim.list(), keepdim);
@@ -102,6 +113,10 @@ inline const Tensor& Tensor::index_put_(const std::vector<indexing::TensorIndex>
                                         const Operand& value) const {
   indexing::put(*this, indices, value.tensor());
   return *this;
+}
+inline Tensor Tensor::slice(int64_t dim, std::optional<int64_t> start, std::optional<int64_t> end,
+                            int64_t step) const {
+  return rush::slice(*this, dim, start, end, step);
 }
 inline Tensor Tensor::operator[](int64_t i) const { return rush::select(*this, 0, i); }
 inline Tensor Tensor::operator[](const Tensor& i) const { return index({i}); }

@@ -35,7 +35,9 @@ class TensorOptions {
   [[nodiscard]] TensorOptions device(std::optional<Device> v) const {
     return with(&TensorOptions::device_, v);
   }
-  [[nodiscard]] TensorOptions device(DeviceType type) const { return device(Device{type}); }
+  [[nodiscard]] TensorOptions device(DeviceType type, int8_t index = -1) const {
+    return device(Device{type, index});
+  }
   [[nodiscard]] TensorOptions layout(std::optional<Layout> v) const {
     return with(&TensorOptions::layout_, v);
   }

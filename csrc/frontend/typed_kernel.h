@@ -131,6 +131,9 @@ struct Argument<std::string_view>
 template <>
 struct Argument<Scalar> : PlainArgument<Scalar, ArgKind::Scalar, &Value::scalar> {};
 template <>
+struct Argument<torch_api::Scalar>
+    : PlainArgument<torch_api::Scalar, ArgKind::Scalar, &Value::scalar, Scalar> {};
+template <>
 struct Argument<DType> : PlainArgument<DType, ArgKind::DType, &Value::dtype> {};
 template <>
 struct Argument<torch_api::ScalarType>

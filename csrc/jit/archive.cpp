@@ -88,22 +88,6 @@ class MemorySource final : public ByteSource {
   std::span<const char> bytes_;
 };
 
-// Eight tables, so that eight bytes are taken at a time.
-using CrcTables = std::array<std::array<uint32_t, 256>, 8>;
-constexpr CrcTables crc_tables() {
-  CrcTables t{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t c = i;
-    for (int k = 0; k < 8; ++k) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
-    t[0][i] = c;
-  }
-  for (size_t k = 1; k < 8; ++k) {
-    for (size_t i = 0; i < 256; ++i) t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 0xFF];
-  }
-  return t;
-}
-constexpr CrcTables kCrc = crc_tables();
-
 }  // namespace
 
 std::unique_ptr<ByteSource> ByteSource::file(const std::string& path) {
@@ -111,20 +95,6 @@ std::unique_ptr<ByteSource> ByteSource::file(const std::string& path) {
 }
 std::unique_ptr<ByteSource> ByteSource::memory(std::span<const char> bytes) {
   return std::make_unique<MemorySource>(bytes);
-}
-
-uint32_t crc32(std::span<const char> bytes, uint32_t before) {
-  uint32_t c = ~before;
-  const char* p = bytes.data();
-  size_t n = bytes.size();
-  for (; n >= 8; n -= 8, p += 8) {
-    const uint32_t low = c ^ get<uint32_t>(p), high = get<uint32_t>(p + 4);
-    c = kCrc[7][low & 0xFF] ^ kCrc[6][low >> 8 & 0xFF] ^ kCrc[5][low >> 16 & 0xFF] ^
-        kCrc[4][low >> 24] ^ kCrc[3][high & 0xFF] ^ kCrc[2][high >> 8 & 0xFF] ^
-        kCrc[1][high >> 16 & 0xFF] ^ kCrc[0][high >> 24];
-  }
-  for (; n > 0; --n, ++p) c = kCrc[0][(c ^ static_cast<unsigned char>(*p)) & 0xFF] ^ (c >> 8);
-  return ~c;
 }
 
 // Reading ------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ namespace rush::jit {
 namespace {
 
 constexpr uint64_t kMostHeader = 32 << 20, kAlignment = 64;
+constexpr uint64_t kPiece = 256 << 10;  // read and summed while it is in the cache
 
 struct FormatName {
   DType dtype;
@@ -175,9 +176,10 @@ std::vector<NamedTensor> read_safetensors(const ArchiveReader& archive, const Ar
   std::vector<NamedTensor> tensors;
   for (const Described& d : all) {
     Tensor t = make_tensor(d.sizes, d.dtype);
-    if (d.end > d.begin) {
-      const std::span<char> bytes(t.data<char>(), size_t(d.end - d.begin));
-      archive.source().read(entry.at + 8 + size + d.begin, bytes);
+    for (uint64_t at = d.begin; at < d.end; at += kPiece) {
+      const std::span<char> bytes(t.data<char>() + (at - d.begin),
+                                  size_t(std::min(kPiece, d.end - at)));
+      archive.source().read(entry.at + 8 + size + at, bytes);
       sum = crc32(bytes, sum);
     }
     tensors.push_back({d.name, std::move(t)});

@@ -17,6 +17,7 @@ from rushlight.jit._files import load, save
 from rushlight.jit._modules import ScriptModule
 from rushlight.jit._program import ScriptFunction, TopLevelTracedModule, TracedModule
 from rushlight.jit._script.source import mark
+from rushlight.jit._script.source import note_overload as _overload
 from rushlight.jit._scripted import RecursiveScriptModule, script_function, script_module
 from rushlight.jit._trace import TracerWarning, TracingCheckError, trace, trace_module
 from rushlight.jit._values import Error
@@ -292,13 +293,6 @@ _state = type(
 )
 
 _fork, _wait, _script_if_tracing = fork, wait, script_if_tracing
-
-
-def _overload(func):
-    """An overload's signature; the function that is called comes last."""
-    return func
-
-
 _overload_method = _overload
 _drop = unused
 

@@ -61,11 +61,8 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(f"linalg.cross: dim {dim} must have size 3, got shapes "
                            f"{list(input.shape)} and {list(other.shape)}")  # fmt: skip
-
-    def turned(v, by):  # y, z, x or z, x, y
-        return v.roll(-by, dim)
-
-    result = turned(input, 1) * turned(other, 2) - turned(input, 2) * turned(other, 1)
+    # y, z, x and z, x, y
+    result = input.roll(-1, dim) * other.roll(-2, dim) - input.roll(-2, dim) * other.roll(-1, dim)
     return write_out("linalg.cross", result, out)
 
 

@@ -18,6 +18,7 @@ from rushlight.onnx import _layers, _pointwise, _reducing, _shaping
 from rushlight.onnx._aliases import Aliases, is_in_place
 from rushlight.onnx._axes import axes_of, close, grown
 from rushlight.onnx._folding import Folded
+from rushlight.onnx._functions import forward_only
 from rushlight.onnx._lines import LineFinder
 from rushlight.onnx._read import ProgramData, has_functions, read_by
 from rushlight.onnx._writer import TRANSLATIONS, Call, UnsupportedError, Writer, onnx_type
@@ -214,7 +215,7 @@ class _Export:
             self.callable.train(self.model.training)
             for module in self.model.modules():
                 module.training = module.training
-        with no_grad():
+        with no_grad(), forward_only():
             with flattened():
                 return trace(self.callable, tuple(tensors), check_trace=False, strict=False)
 
@@ -420,9 +421,9 @@ class _Export:
             given = axes.get(name, {})
             dims = [given.get(d, f"{name}_{d}" if n is None else n) for d, n in enumerate(known)]
             results.append(helper.make_tensor_value_info(name, onnx_type(example.dtype), dims))
-        used = {name for node in writer.nodes for name in node.input}
-        kept = [proto for name, proto in writer.initializers.items() if name in used]
         nodes = _needed(writer.nodes, out_names)
+        used = {name for node in nodes for name in node.input}
+        kept = [proto for name, proto in writer.initializers.items() if name in used]
         graph = helper.make_graph(nodes, "main_graph", inputs, results, kept)
         imports = [helper.make_opsetid("", self.opset)]
         made = helper.make_model(graph, opset_imports=imports, producer_name="rushlight")

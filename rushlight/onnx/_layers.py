@@ -148,13 +148,31 @@ def _resample(c: Call) -> str:
 
 @translates("batch_norm")
 def _batch_norm(c: Call) -> str:
-    if c.get("training") or not c.has("running_mean"):
-        c.refuse("batch norm with the statistics of the batch; call eval() first")
+    if not c.has("running_mean"):
+        return _norm_of_batch(c)
+    if c.get("training"):
+        c.refuse("batch norm that keeps the statistics of the batch; call eval() first")
     like = c.example("running_mean")
     weight = c.optional("weight") or c.constant(_ones(like))
     bias = c.optional("bias") or c.constant(_ones(like) * 0)
     return c.emit("BatchNormalization", c.tensor("input"), weight, bias, c.tensor("running_mean"),
                   c.tensor("running_var"), epsilon=c.get("eps", 1e-5))  # fmt: skip
+
+
+def _norm_of_batch(c: Call) -> str:
+    """By mean and variance of the input itself, which nobody keeps (weight standardisation)."""
+    x, rank, dtype = c.tensor("input"), c.rank("input"), c.dtype("input")
+    axes = c.constant([d for d in range(rank) if d != 1])
+    centered = c.emit("Sub", x, c.emit("ReduceMean", x, axes, keepdims=1))
+    variance = c.emit("ReduceMean", c.emit("Mul", centered, centered), axes, keepdims=1)
+    eps = c.constant(c.get("eps", 1e-5), dtype)
+    found = c.emit("Div", centered, c.emit("Sqrt", c.emit("Add", variance, eps)))
+    along = c.constant([1, -1, *[1] * (rank - 2)])
+    if c.has("weight"):
+        found = c.emit("Mul", found, c.emit("Reshape", c.tensor("weight"), along))
+    if c.has("bias"):
+        found = c.emit("Add", found, c.emit("Reshape", c.tensor("bias"), along))
+    return found
 
 
 def _ones(like: Tensor) -> Tensor:

@@ -149,6 +149,16 @@ TEST(sums_of_zip_files) {
   EXPECT(jit::crc32(std::string_view("123456789")) == 0xCBF43926u);
   EXPECT(jit::crc32(std::string_view("6789"), jit::crc32(std::string_view("12345"))) ==
          0xCBF43926u);
+  // Long runs are folded; single bytes go through the tables.
+  std::string bytes;
+  for (size_t i = 0; i < 700; ++i) bytes += char(i * i * 31 + i / 7);
+  for (size_t begin = 0; begin < 20; ++begin) {
+    uint32_t sum = 0;
+    for (size_t end = begin; end < bytes.size(); ++end) {
+      EXPECT(jit::crc32(std::string_view(bytes).substr(begin, end - begin)) == sum);
+      sum = jit::crc32(std::string_view(bytes).substr(end, 1), sum);
+    }
+  }
 }
 
 TEST(optimisers_check_their_options) {

@@ -26,6 +26,7 @@ def again(program):
 
 def test_there_are_two_hundred():
     assert len(CASES) + len(MODULES) >= 200
+    assert len(CASES) == len(all_cases())  # no two of one name
 
 
 @pytest.mark.parametrize("name", CASES)

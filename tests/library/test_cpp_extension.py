@@ -230,17 +230,51 @@ def test_notes_that_cannot_be_read_mean_work(tmp_path):
     assert tools.is_current(target, ["a"]) and not tools.is_current(target, ["b"])
 
 
+RAISES = """
+import importlib.util, sys
+import rushlight as rl
+spec = importlib.util.spec_from_file_location("tests_scaled", sys.argv[1])
+extension = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(extension)
+for _ in range(3):
+    for call in (lambda: extension.scaled(rl.ones(3), 2.0), lambda: extension.row_sums(rl.ones(3)),
+                 lambda: extension.scaled("text", 2.0)):
+        try:
+            call()
+        except Exception as error:
+            print(type(error).__name__, str(error).splitlines()[0])
+"""
+
+
 @pytest.mark.slow
-def test_nvcc_reads_the_headers(tmp_path):
-    """A file of a CUDA extension, up to the code of its kernels; tests/cuda runs it."""
+def test_what_nvcc_compiles_is_loaded_and_raises(tmp_path):
+    """All of the headers and the kernels of a CUDA extension, and its errors, which need no GPU;
+    tests/cuda runs the kernels."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("no nvcc")
+    pytest.importorskip("pybind11")
     source = Path(__file__).parent / "cpp" / "scaled.cu"
-    command = [nvcc, "-ptx", "-std=c++20", "-arch=sm_90", "--expt-relaxed-constexpr",
-               str(source), "-o", str(tmp_path / "scaled.ptx")]  # fmt: skip
-    command += [f"-I{folder}" for folder in cpp_extension.include_paths()]
-    done = subprocess.run(command, capture_output=True, text=True)
+    flags = ["-arch=sm_90", "-Xcompiler", "-O0"]
+    command = tools.cuda_command("tests_scaled", flags, tools.include_flags([], True), None)
+    folder = tmp_path / "extension"
+    folder.mkdir()
+    target = folder / "tests_scaled.so"
+    tools.build("tests_scaled", folder, [str(source)], lambda _: command,
+                tools.link_command([], True, nvcc), target, False)  # fmt: skip
+    names = subprocess.run(["nm", "-C", target], capture_output=True, text=True, check=True).stdout
+    kernels = {
+        line.split(" [clone")[0] for line in names.split("\n") if " t __device_stub__" in line
+    }
+    kernels = {line.partition("__device_stub__")[2] for line in kernels}
+    assert len(kernels) == 7  # four dtypes of one kernel, three of the other
+    root = str(Path(tools.__file__).parents[2])
+    env = {**os.environ, "PYTHONPATH": root}
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", RAISES, str(target)],
+                          capture_output=True, text=True, env=env)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    made = (tmp_path / "scaled.ptx").read_text()
-    assert made.count(".entry") == 7  # four dtypes of one kernel, three of the other
+    shown = done.stdout.splitlines()
+    assert shown[:3] * 3 == shown
+    assert shown[0] == "RuntimeError scaled: expected a CUDA tensor"
+    assert "CUDAGuard: expected a CUDA device, got cpu" in shown[1]
+    assert shown[2].startswith("TypeError scaled(): incompatible function arguments")

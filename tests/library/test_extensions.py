@@ -67,6 +67,13 @@ def check_module(built):
     with pytest.raises(rl.DTypeError, match="bytes: not implemented for complex128"):
         built.element_bytes(rl.ones(1, dtype=rl.complex128))
 
+    x = rl.arange(6.0).view(2, 3)
+    first, last, changed, blob, total, where, swapped = built.parts(x, 7)
+    assert first.tolist() == [0.0, 3.0] and last.tolist() == [[2.0], [5.0]]
+    assert changed.tolist() == [[0.0, 14.0, 14.0], [3.0, 4.0, 5.0]]
+    assert blob.tolist() == [[1.0, 2.0], [3.0, 4.0]] and total.tolist() == [22.0]
+    assert rl.equal(where, x.nonzero()) and rl.equal(swapped, x.flip(0))
+
     class Named(rl.Tensor):
         pass
 

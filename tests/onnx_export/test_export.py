@@ -431,3 +431,39 @@ def made_lstm():
     results = [helper.make_tensor_value_info("y", 1, ["n"])]
     graph = helper.make_graph([node], "g", infos, results, protos)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+class Swish(rl.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shift):
+        ctx.save_for_backward(x)
+        return x * x.sigmoid() + shift
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+class Standardised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.unused = nn.Conv2d(4, 6, 3), nn.Linear(4, 4)
+        self.gain = nn.Parameter(rl.full((6,), 0.5))
+
+    def forward(self, x):
+        self.unused(x[:, 0, 0, :4])  # nobody asks for its result
+        weight = self.conv.weight.reshape(1, 6, -1)
+        weight = F.batch_norm(weight, None, None, weight=self.gain, training=True, eps=1e-6)
+        return Swish.apply(F.conv2d(x, weight.view_as(self.conv.weight)), 0.5)
+
+
+def test_weight_standardisation_custom_functions_and_what_nobody_uses():
+    model = Standardised()
+    program = exported(model, I)
+    agree(program, model, I)
+    names = {initializer.name for initializer in program.model_proto.graph.initializer}
+    assert names and not any("unused" in name for name in names)
+    before = rl.autograd.Function.apply.__func__
+    with pytest.raises(RuntimeError, match="broadcast"):
+        exported(lambda x: Swish.apply(x, rl.ones(3)), I)
+    assert rl.autograd.Function.apply.__func__ is before

@@ -140,6 +140,21 @@ class Attention(nn.Module):
         return x + self.act((scores @ v).transpose(1, 2).reshape(b, t, c))
 
 
+class Encoder(nn.Module):
+    """In eval mode without gradients its layers call operators of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.post = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+        self.pre = nn.TransformerEncoderLayer(8, 2, 12, 0.1, "gelu", 1e-6, True, norm_first=True)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, hidden: Optional[torch.Tensor] = None):
+        x = self.pre(self.post(x, src_key_padding_mask=hidden))
+        y, weights = self.attention(x, x, x)
+        return torch.einsum("btc,bsc->bts", [x, y]), weights
+
+
 class Unknown(nn.Module):
     def __init__(self):
         super().__init__()
@@ -184,6 +199,11 @@ def main():
     traced = torch.jit.trace(Attention(), torch.randn(2, 5, 8))
     write("attention_traced", traced, [("forward", (torch.randn(2, 5, 8),))])
     write("unknown", torch.jit.script(Unknown()), [])
+    hidden = torch.tensor([[False] * 5, [False, False, False, True, True]])
+    x = torch.randn(2, 5, 8)
+    with torch.no_grad():
+        encoder = torch.jit.script(Encoder().eval())
+        write("encoder", encoder, [("forward", (x,)), ("forward", (x, hidden))])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "core/threads.h"
+#include "frontend/autograd.h"
+#include "frontend/from_data.h"
 #include "frontend/torch/tensor.h"
 
 namespace rush::torch_api {
@@ -120,6 +122,19 @@ Tensor tensor(T value, const TensorOptions& o = {}) {
   return tensor(ArrayRef<T>(&value, 1), o).reshape(IntArrayRef());
 }
 
+// A tensor over memory of the program; see frontend/from_data.h.
+inline Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& o = {}) {
+  return rush::from_blob(data, IntList(sizes), o.core());
+}
+inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
+                        const TensorOptions& o = {}) {
+  return rush::from_blob(data, IntList(sizes), IntList(strides), o.core());
+}
+inline Tensor from_blob(void* data, IntArrayRef sizes, std::function<void(void*)> deleter,
+                        const TensorOptions& o = {}) {
+  return rush::from_blob(data, IntList(sizes), std::move(deleter), o.core());
+}
+
 // Calls f(begin, end) over pieces of [begin, end), perhaps by several threads.
 template <class F>
 void parallel_for(int64_t begin, int64_t end, int64_t grain_size, const F& f) {
@@ -131,10 +146,8 @@ using NoGradGuard = rush::NoGradGuard;
 using AutoDispatchBelowADInplaceOrView = rush::NoGradGuard;
 using AutoDispatchBelowAutograd = rush::NoGradGuard;
 using AutoNonVariableTypeMode = rush::NoGradGuard;
-class AutoGradMode : public ModeGuard {
- public:
-  explicit AutoGradMode(bool on) : ModeGuard(kNoGrad, !on) {}
-};
+using AutoGradMode = rush::AutoGradMode;
+using InferenceMode = rush::InferenceMode;
 using Error = rush::Error;
 
 }  // namespace rush::torch_api

@@ -1,5 +1,6 @@
 // tensor.h: a rush::Tensor with PyTorch's methods. It is nothing more: either may stand where the
-// other is expected.
+// other is expected. It is a class of its own because extensions write x.device().type(),
+// ScalarType::Float and x.sizes().vec(), where the core has fields, other names and its own lists.
 #pragma once
 
 #include <array>
@@ -8,6 +9,8 @@
 #include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "frontend/accessor.h"
+#include "frontend/arguments.h"
+#include "frontend/indexing.h"
 #include "frontend/torch/packed_accessor.h"
 #include "frontend/torch/types.h"
 #include "ops/ops.h"
@@ -15,6 +18,8 @@
 namespace rush::torch_api {
 
 using rush::TensorAccessor;
+using rush::Text;
+namespace indexing = rush::indexing;
 
 class Tensor;
 using TensorList = ArrayRef<Tensor>;
@@ -127,6 +132,24 @@ class Tensor : public rush::Tensor {
     return rush::slice(*this, dim, start, end, step);
   }
   Tensor operator[](int64_t i) const { return rush::select(*this, 0, i); }
+  Tensor operator[](const Tensor& i) const { return index({i}); }
+  Tensor nonzero() const { return rush::nonzero(*this); }
+
+  // Parts of it: x.index({Slice(1, None), 0}), x.index_put_({mask}, 0).
+  Tensor index(std::initializer_list<indexing::TensorIndex> indices) const {
+    return indexing::get(*this, {indices.begin(), indices.size()});
+  }
+  Tensor index(ArrayRef<indexing::TensorIndex> indices) const {
+    return indexing::get(*this, indices);
+  }
+  const Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices,
+                           const Operand& value) const {
+    return index_put_(ArrayRef<indexing::TensorIndex>(indices), value);
+  }
+  const Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Operand& value) const {
+    indexing::put(*this, indices, value.tensor());
+    return *this;
+  }
 
   Tensor new_empty(IntArrayRef size, const TensorOptions& o = {}) const {
     return rush::new_empty(*this, size, o.dtype_opt(), std::nullopt, o.device_opt());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "frontend/tensor_options.h"
 #include "frontend/torch/host_device.h"
 #include "ops/framework/value.h"
 
@@ -28,7 +29,22 @@ struct rush::DTypeOf<rush::torch_api::BFloat16> {
 namespace rush::torch_api {
 
 using rush::MemoryFormat;
-using rush::Scalar;
+
+// A number, which says what it is by PyTorch's names as well.
+class Scalar : public rush::Scalar {
+ public:
+  using rush::Scalar::Scalar;
+  constexpr Scalar(const rush::Scalar& s) : rush::Scalar(s) {}
+  double toDouble() const { return to<double>(); }
+  float toFloat() const { return to<float>(); }
+  int toInt() const { return to<int>(); }
+  int64_t toLong() const { return to<int64_t>(); }
+  bool toBool() const { return to<bool>(); }
+  bool isFloatingPoint() const { return is_floating(); }
+  bool isComplex() const { return is_complex(); }
+  bool isBoolean() const { return is_bool(); }
+  bool isIntegral(bool includeBool) const { return is_integer() || (includeBool && is_bool()); }
+};
 
 // A dtype by PyTorch's names; it is a rush::DType otherwise.
 class ScalarType {
@@ -252,6 +268,14 @@ class TensorOptions {
     return with([&](auto& o) { o.format_ = f; });
   }
 
+  // The same for the functions of rush.
+  rush::TensorOptions core() const {
+    return rush::TensorOptions()
+        .dtype(dtype_)
+        .device(device_)
+        .requires_grad(requires_grad_)
+        .pinned_memory(pinned_);
+  }
   std::optional<DType> dtype_opt() const { return dtype_; }
   std::optional<rush::Device> device_opt() const { return device_; }
   std::optional<MemoryFormat> memory_format_opt() const { return format_; }

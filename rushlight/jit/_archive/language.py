@@ -21,7 +21,7 @@ from rushlight.jit._script.errors import Refusal, refuse
 from rushlight.jit._script.expr import Written
 from rushlight.jit._script.values import NONE, Val, static, type_of
 
-__all__ = ["scope_of"]
+__all__ = ["scope_of", "setting"]
 
 # Numbers that stand for dtypes, layouts and memory formats in the code.
 _DTYPES = (
@@ -37,7 +37,7 @@ _METHODS = frozenset(
 )
 
 
-def _setting(kind, v):
+def setting(kind, v):
     """A number as the dtype, layout or memory format that it stands for."""
     if not (v.known and isinstance(v.obj, int) and not isinstance(v.obj, bool)):
         return v
@@ -110,14 +110,14 @@ def _form(row, args, kwargs, reasons):
         return None
     given, named, kinds = [], dict(kwargs), {s[0]: s[1] for s in specs}
     for v, spec in zip(args, specs, strict=False):
-        v = _setting(spec[1], v) if spec[1] in ("DType", "MemoryFormat", "Layout") else v
+        v = setting(spec[1], v) if spec[1] in ("DType", "MemoryFormat", "Layout") else v
         if spec[3]:  # by name only
             named[spec[0]] = v
         else:
             given.append(v)
     for key, v in list(named.items()):
         if kinds.get(key) in ("DType", "MemoryFormat", "Layout"):
-            named[key] = _setting(kinds[key], v)
+            named[key] = setting(kinds[key], v)
         elif key in ("layout", "pin_memory", "non_blocking") and key not in kinds and v.known:
             del named[key]
     return row, given, named
@@ -206,7 +206,7 @@ def _slice(c, v, *args):
 
 
 def _tensor(c, value, dtype=NONE, device=NONE, requires_grad=None):
-    return c.builtin("tensor", value, _setting("DType", dtype), device,
+    return c.builtin("tensor", value, setting("DType", dtype), device,
                      static(False) if requires_grad is None else requires_grad)  # fmt: skip
 
 
@@ -221,9 +221,9 @@ def _to(c, v, *args, dtype=None, layout=None, device=None, pin_memory=None, non_
         elif kind == t.DEVICE or kind == t.STR:
             given["device"] = a
         elif kind == t.DTYPE or (kind == t.INT and given["dtype"] is None):
-            given["dtype"] = _setting("DType", a)
+            given["dtype"] = setting("DType", a)
     if given["dtype"] is not None:
-        given["dtype"] = _setting("DType", given["dtype"])
+        given["dtype"] = setting("DType", given["dtype"])
     named = {k: x for k, x in given.items() if x is not None and not x.is_none()}
     if not named:
         return v
@@ -232,7 +232,7 @@ def _to(c, v, *args, dtype=None, layout=None, device=None, pin_memory=None, non_
 
 def _zeros_like(name):
     def call(c, v, dtype=NONE, layout=NONE, device=NONE, pin_memory=NONE, memory_format=NONE):
-        return c.op(name, v, dtype=_setting("DType", dtype), device=device)
+        return c.op(name, v, dtype=setting("DType", dtype), device=device)
 
     return call
 
@@ -256,6 +256,17 @@ def _expand_as(c, v, other):
 def _list(c, v):
     return builtin.find(list)(c, v) if v.type is None or v.type.kind != "List" else (
         c.builtin("copy", v))  # fmt: skip
+
+
+def _written(name):
+    """A function of attention.py in the place of an operator."""
+
+    def call(c, *args, **kwargs):
+        from rushlight.jit._archive import attention
+
+        return c.program.call_function(c, getattr(attention, name), list(args), kwargs)
+
+    return call
 
 
 def _functional(name):
@@ -311,10 +322,16 @@ def _derive_index(c, index, start, step):
 
 
 def _einsum(c, text, tensors, path=NONE):
-    return c.op("einsum", text, tensors)
+    return c.op("_einsum", text, tensors)
 
 
 _SPECIAL: dict[str, Any] = {
+    # Nothing that a program computes depends on who else casts; its operators follow autocast.
+    "is_autocast_enabled": lambda c, *args: static(False),
+    "is_autocast_cpu_enabled": lambda c, *args: static(False),
+    "_native_multi_head_attention": _written("native_multi_head_attention"),
+    "_transformer_encoder_layer_fwd": _written("transformer_encoder_layer_fwd"),
+    "is_grad_enabled": lambda c: c.builtin("is_grad_enabled"),
     "len": _len, "size": _size, "dim": _dim, "format": _format, "_set_item": _set_item,
     "_convolution": _convolution, "slice": _slice, "tensor": _tensor, "to": _to, "numel": _numel,
     "list": _list, "zeros_like": _zeros_like("zeros_like"), "ones_like": _zeros_like("ones_like"),

@@ -146,6 +146,16 @@ class Function:
 
     library, indent, owner = True, 0, None
 
+    @staticmethod
+    def alike(a, b):
+        """A number beside a dtype is the dtype that it stands for."""
+        from rushlight.jit._archive.language import setting
+        from rushlight.jit._script import types as t
+
+        if a.type == t.DTYPE:
+            return a, setting("DType", b)
+        return (setting("DType", a), b) if b.type == t.DTYPE else (a, b)
+
     def __init__(self, tree: ast.FunctionDef, file: str, scope: dict[str, Any]) -> None:
         from rushlight.jit._script.loops import assigned_names
 
@@ -154,7 +164,7 @@ class Function:
         self.file, self.first_line, self.scope = file, 1, scope
         self.annotations = {a.arg: a.annotation for a in tree.args.args}
         self.returns = tree.returns
-        self.__annotations__: dict[str, Any] = {}
+        self.hints: dict[str, Any] = {}
         self.__defaults__ = tuple(map(ast.literal_eval, tree.args.defaults))
         self.__kwdefaults__: dict[str, Any] = {}
         if tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs or tree.args.posonlyargs:

@@ -62,8 +62,10 @@ def _number(c, v, to):
     """int, float or bool of a value."""
     if v.known and v.type is not None:
         return static({"int": int, "float": float}[to](v.obj))
-    source = {t.TENSOR: "tensor", t.INT: "int", t.FLOAT: "float", t.BOOL: "bool", t.STR: "str",
-              t.NUMBER: "number"}.get(v.type)  # fmt: skip
+    source = {t.TENSOR: "tensor", t.INT: "int", t.FLOAT: "float", t.BOOL: "bool",
+              t.STR: "str"}.get(v.type)  # fmt: skip
+    if source is None and v.type is not None and t.is_subtype(v.type, t.NUMBER):
+        source = "number"
     if source is None:
         refuse(f"{to}() takes a number, a string or a tensor of one element, not {describe(v)}")
     return v if source == to else c.builtin(f"{to}_{source}", v)
@@ -225,6 +227,20 @@ def chr_(c, v):
     return c.builtin("chr", v)
 
 
+def _in_base(function):
+    def handler(c, v):
+        from rushlight.jit._script import text
+
+        made = getattr(text, f"_{function.__name__}")
+        return static(function(v.obj)) if v.known else c.program.call_function(c, made, [v], {})
+
+    return handler
+
+
+for _function in (hex, oct, bin):
+    handles(_function)(_in_base(_function))
+
+
 @handles(sorted)
 def sorted_(c, v, reverse=_FALSE, key=NONE):
     if not key.is_none():
@@ -271,8 +287,12 @@ def tuple_(c, v=None):
         return static(tuple(v.obj))
     if v.type is not None and v.type.kind == "Tuple":
         return v
-    if v.type == t.List(t.INT):
-        return v  # a shape, which Python has as a tuple
+    if (
+        v.type is not None
+        and v.type.kind == "List"
+        and (c.source.library or v.type.items[0] == t.INT)
+    ):
+        return v  # of shapes and of what functions of ours return, which Python has as tuples
     refuse(f"a tuple has a fixed length, and {describe(v)} may have any", "keep it a list")
 
 
@@ -286,6 +306,12 @@ def dict_(c, v=None, **items):
         return c.builtin("copy_dict", v)
     if v.known and isinstance(v.obj, dict):
         return static(dict(v.obj))
+    opened = c.opened(v)
+    if opened.items and not items:
+        return c.made_dict([tuple(c.unpacked(pair, 2)) for pair in opened.items])
+    kind = type_of(v)
+    if kind is not None and kind.kind == "List" and kind.items[0].kind == "Tuple" and not items:
+        return c.dict_of_pairs(c.as_val(v))
     refuse(f"dict() of {describe(v)} is not there in programs")
 
 
@@ -350,6 +376,20 @@ def warn(c, *args, **kwargs):
     return NONE  # who runs a program has read the warnings of the module
 
 
+@handles(math.prod)
+def prod(c, v):
+    items = c.opened(v).items
+    if items is not None:
+        total = static(1)
+        for one in items:
+            total = c.binary("Mult", total, one)
+        return total
+    listed = _listed(c, v)
+    to = c.result(listed.type.items[0], move=static(1).operand)
+    c.turn(c.items_of(listed), lambda x: c.move_to(to.operand, c.binary("Mult", to, x), to.type))
+    return to
+
+
 def _math(name):
     def handler(c, *args):
         if all(a.known for a in args):
@@ -384,6 +424,7 @@ def _fill_late():
     _LATE.append(True)
     import rushlight as torch
     from rushlight import jit
+    from rushlight.linalg import _results
 
     def annotate(c, the_type, v):
         return c.as_val(v, c.type_from(the_type))
@@ -406,23 +447,33 @@ def _fill_late():
     def to_builtin(name):
         return lambda c, *args: c.builtin(name, *args)
 
-    def shape_of(c, v):
-        return c.builtin("shape", v)
+    def split(c, tensor, split_size_or_sections, dim=_ZERO):
+        return c.call_method(tensor, "split", [split_size_or_sections, dim], {})
 
-    def broadcast_tensors(c, *tensors):
+    def broadcast_shapes(c, *shapes):
         from rushlight.jit._script.library import broadcast_sizes
 
-        shape = c.builtin("shape", tensors[0])
-        for other in tensors[1:]:
-            shape = c.program.call_function(
-                c, broadcast_sizes, [shape, c.builtin("shape", other)], {}
-            )
+        shape, *others = [c.as_val(s, t.List(t.INT)) for s in shapes]
+        for other in others:
+            shape = c.program.call_function(c, broadcast_sizes, [shape, other], {})
+        return shape
+
+    def broadcast_tensors(c, *tensors):
+        shape = broadcast_shapes(c, *(c.builtin("shape", v) for v in tensors))
         return pack([c.op("expand", v, shape) for v in tensors])
 
     def unwrap_optional(c, v):
         return c.narrowed(v, t.without(type_of(v), (t.NONE,)))
 
+    def need_matrices(c, op, **tensors):
+        for name, v in tensors.items():
+            few = c.compared("Lt", c.builtin("dim", v), static(2))
+            text = static(f"{op.obj}: {name} must have at least 2 dimensions")
+            c.assert_(c.builtin("not", few), text)
+        return NONE
+
     table = [
+        ((_results.need_matrices,), need_matrices),
         ((jit.annotate,), annotate),
         ((torch.tensor,), tensor),
         ((torch.as_tensor, torch.asarray), as_tensor),
@@ -437,6 +488,8 @@ def _fill_late():
         ((torch.is_complex,), to_builtin("is_complex")),
         ((torch.numel,), to_builtin("numel")),
         ((torch.broadcast_tensors,), broadcast_tensors),
+        ((torch.broadcast_shapes,), broadcast_shapes),
+        ((torch.split,), split),
         ((torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
           torch.overrides.has_torch_function_variadic), to_value(False)),
         ((torch._assert,), lambda c, condition, message: c.assert_(condition, message)),

@@ -36,6 +36,29 @@ class NoFit(Exception):
     pass
 
 
+class Limits:
+    """finfo or iinfo of a dtype that is known when the program runs."""
+
+    def __init__(self, cls, dtype):
+        self.cls, self.dtype = cls, dtype
+        names = (
+            "float32 float64 float16 bfloat16"
+            if cls is _C.finfo
+            else "int64 int32 int16 int8 uint8"
+        )
+        self.dtypes = [getattr(_C, name) for name in names.split()]
+
+    def value(self, c, name, at=0):
+        """By comparing with one dtype after the other; the last is what is left."""
+        if not hasattr(self.cls(self.dtypes[at]), name):
+            refuse(f"{self.cls.__name__} has no attribute '{name}'")
+        found = static(getattr(self.cls(self.dtypes[at]), name))
+        if at == len(self.dtypes) - 1:
+            return found
+        same = c.compared("Eq", self.dtype, static(self.dtypes[at]))
+        return c.chosen(same, lambda: found, lambda: self.value(c, name, at + 1))
+
+
 class Calls(Emitter):
     """Calls of anything with values as arguments."""
 
@@ -237,7 +260,7 @@ class Calls(Emitter):
         special = builtin.find(obj)
         if special is not None:
             return special(self, *args, **kwargs)
-        name = op_name(obj)
+        name = op_name(obj) or (op_name(inspect.unwrap(obj)) if callable(obj) else None)
         if name:
             return self.call_op(name, overloads(name), args, kwargs)
         if isinstance(obj, Module):
@@ -265,10 +288,14 @@ class Calls(Emitter):
             return self.make_named(cls, args, kwargs)
         if issubclass(cls, BaseException):
             return Val(obj=(cls, args))
+        if issubclass(cls, tuple) and hasattr(cls, "_names") and len(args) == 1:  # return_types
+            return pack(self.unpacked(args[0], len(cls._names)), "tuple", cls._names)
         if cls is _C.Size:
             return self.as_val(args[0], t.List(t.INT))
         if cls is _C.device:
             return self.make_device(*args, **kwargs)
+        if cls in (_C.finfo, _C.iinfo) and len(args) == 1 and not args[0].known:
+            return Val(obj=Limits(cls, args[0]))
         if args and all(a.known for a in args) and cls.__module__.startswith("rushlight"):
             return static(cls(*(a.obj for a in args)))
         refuse(

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import ast
+import numbers
 
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
 from rushlight.jit._script.operators import Operators
 from rushlight.jit._script.values import NONE, Val, describe, static, type_of
+
+
+def _flattened(classes):
+    """The classes of isinstance(x, (A, (B, C))); numbers.Number is each kind of number."""
+    if isinstance(classes, tuple):
+        for inner in classes:
+            yield from _flattened(inner)
+    elif classes is numbers.Number:
+        yield from (int, float, bool)
+    else:
+        yield classes
 
 
 class Conditions(Operators):
@@ -76,10 +88,12 @@ class Conditions(Operators):
                 env = dict(self.env)
                 self.narrow(yes if is_and else no)
                 found, kept["yes"], kept["no"] = self.condition(node)
-                self.env = env
+                self.env, kept["decides"] = env, found.known and bool(found.obj) != is_and
                 return found
 
             v = self.both(v, other) if is_and else self.either(v, other)
+            if kept["decides"]:  # whatever the first was: `x and self.layer is not None`
+                v = static(not is_and)
             yes, no = ({**yes, **kept["yes"]}, {}) if is_and else ({}, {**no, **kept["no"]})
         return v, yes, no
 
@@ -188,7 +202,7 @@ class Conditions(Operators):
         from rushlight.nn import Module
 
         given = cls.obj if cls.known else tuple(i.obj for i in cls.items)
-        classes = given if isinstance(given, tuple) else (given,)
+        classes = tuple(_flattened(given))
         if (
             v.type is None
             and v.items is None

@@ -200,7 +200,8 @@ class Expressions(Indexing):
             if isinstance(a, ast.Starred):
                 v = self.opened(self.expr(a.value))
                 if v.items is None and v.type is not None and v.type.kind == "List":
-                    starred = self.spread(args, v)
+                    more = starred is not None
+                    starred = self.builtin("add_list", args[0], v) if more else self.spread(args, v)
                     args = [starred]
                     continue
                 args += self.unpacked(v, None)

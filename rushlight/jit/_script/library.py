@@ -471,4 +471,6 @@ def replacement(module, method):
 
 def function_for(fn):
     """The function to compile for a function."""
-    return _FUNCTIONS.get(fn, fn)
+    from rushlight.jit._script.signals import FUNCTIONS
+
+    return _FUNCTIONS.get(fn) or FUNCTIONS.get(fn, fn)

@@ -315,6 +315,13 @@ class Loops(Expressions):
 
     def looped(self, names, run, targets=()):
         """Runs `run`, which writes a loop, with a local for each variable that the loop changes."""
+        enclosing, self.enclosing = self.enclosing, self.named_outside()
+        try:
+            self._looped(names, run, targets)
+        finally:
+            self.enclosing = enclosing
+
+    def _looped(self, names, run, targets):
         carried = {}
         for name in sorted(names):
             v = self.env.get(name)
@@ -457,6 +464,15 @@ class Loops(Expressions):
 
         self.turn(items, one)
         self.env = env
+
+    def dict_of_pairs(self, v):
+        """dict() of a list of pairs."""
+        key, item = v.type.items[0].items
+        to = self.result(t.Dict(key, item), make=[])
+        self.turn(
+            self.items_of(v), lambda pair: self.builtin("set_key", to, *self.unpacked(pair, 2))
+        )
+        return to
 
     def expr_DictComp(self, node):
         to = self.local(None)

@@ -6,9 +6,9 @@ import inspect
 
 from rushlight import _C
 from rushlight.jit._script import types as t
-from rushlight.jit._script.calls import Calls, overloads
+from rushlight.jit._script.calls import Calls, Limits, overloads
 from rushlight.jit._script.errors import refuse
-from rushlight.jit._script.values import Val, describe, static
+from rushlight.jit._script.values import Listing, Val, describe, static
 
 _ASKS = {  # methods of tensors without arguments, that are builtins
     "dim": "dim", "ndimension": "dim", "numel": "numel", "nelement": "numel",
@@ -91,6 +91,8 @@ class Methods(Calls):
             refuse(f"{describe(v)} has no attribute '{name}'")
         if isinstance(v.obj, Module):
             return self.program.module_attribute(v.obj, name)
+        if isinstance(v.obj, Limits):
+            return v.obj.value(self, name)
         if isinstance(v.obj, dict) and v.display == "dict":
             return self.attribute(self.as_val(v, t.Dict(t.STR, t.TENSOR)), name)
         if not hasattr(v.obj, name):
@@ -154,6 +156,11 @@ class Methods(Calls):
             refuse("numel() of a shape is not there in programs", "multiply the sizes")
         if kind == "dict" and name in ("get", "pop"):
             return self.dict_method(owner, name, args)
+        if name not in table and kind == "str":
+            from rushlight.jit._script.text import METHODS
+
+            if name in METHODS:
+                return self.program.call_function(self, METHODS[name], [owner, *args], kwargs)
         if name not in table:
             refuse(f"the method '{name}' of {owner.type} is not there in programs")
         defaults = table[name]
@@ -241,8 +248,7 @@ class Methods(Calls):
         return self.as_val(self.builtin("device_index", self.builtin("device", owner)))
 
     def tensor_tolist(self, owner):
-        refuse("tolist() has no type that is known before it runs",
-               "loop over the tensor, or keep it a tensor")  # fmt: skip
+        return Val(obj=Listing(owner))
 
     def tensor_cpu(self, owner):
         return self.call_method(owner, "to", [static(_C.device("cpu"))], {})

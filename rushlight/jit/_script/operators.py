@@ -132,6 +132,7 @@ class Operators(Methods):
 
     def binary(self, op, a, b):
         symbol = _SYMBOLS[op]
+        a, b = self.source.alike(a, b)
         ta, tb = type_of(a), type_of(b)
         if (
             a.known

@@ -15,7 +15,7 @@ from rushlight.jit._script.errors import (
     located,
     refuse,
 )
-from rushlight.jit._script.source import Source, is_ignored
+from rushlight.jit._script.source import Source, is_ignored, signatures_of
 from rushlight.jit._script.state import State, attribute_value
 from rushlight.jit._script.stmt import Statements
 from rushlight.jit._script.values import NONE, Val, describe, static
@@ -139,6 +139,18 @@ class Program(State):
         given = self.arguments(source, args, kwargs)
         if source.library:
             return self.call_library(caller, source, given)
+        forms = signatures_of(fn)
+        for form in forms:
+            mark, out = len(caller.locals), list(caller.out)
+            source.hints = form
+            try:
+                return self.call_user(caller, source, given)
+            except Refusal:
+                del caller.locals[mark:]
+                caller.out[:] = out
+        if forms:
+            given = ", ".join(describe(v) for v in [*args, *kwargs.values()])
+            refuse(f"no overload of {source.name} takes ({given})")
         return self.call_user(caller, source, given)
 
     def arguments(self, source, args, kwargs):
@@ -242,14 +254,14 @@ class Program(State):
         return self.call_compiled(
             caller,
             source,
-            (source.fn, tuple(statics)),
+            (source.fn, tuple(statics), str(source.hints)),
             params,
             env,
-            source.fn.__annotations__.get("return", _C),
+            source.hints.get("return", _C),
         )
 
     def parameter_type(self, source, a):
-        hint = source.fn.__annotations__.get(a.arg)
+        hint = source.hints.get(a.arg)
         if hint is None and a.annotation is None:
             return t.TENSOR
         try:
@@ -285,7 +297,7 @@ class Program(State):
         f = Function(self, source)
         f.env = dict(env)
         if (returns is not _C and returns is not None) or (
-            returns is None and "return" in source.fn.__annotations__ and not source.library
+            returns is None and "return" in source.hints and not source.library
         ):
             try:
                 f.returns = t.of_annotation(returns, source.scope)
@@ -295,7 +307,7 @@ class Program(State):
                 ) from None
         for name, type, _ in params:
             f.env[name] = Val(type, f.local(type))
-            if source.fn.__annotations__.get(name) is not None and not source.library:
+            if source.hints.get(name) is not None and not source.library:
                 f.declared[name] = type
         self.under_way.append((key, f))
         try:
@@ -387,8 +399,8 @@ class Program(State):
             else:
                 kind = self.parameter_type(source, a)
             params.append((a.arg, kind, None))
-        returns = _C if source.library else source.fn.__annotations__.get("return", _C)
-        if returns is None and "return" in source.fn.__annotations__:
+        returns = _C if source.library else source.hints.get("return", _C)
+        if returns is None and "return" in source.hints:
             returns = type(None)
         self.function((fn, name), source, params, env, returns, method=name)
 

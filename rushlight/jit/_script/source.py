@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+import typing
 
 from rushlight.jit._script.errors import ScriptError
 from rushlight.jit._script.loops import assigned_names
@@ -23,6 +24,38 @@ def mark(fn, word):
 def is_ignored(obj):
     """'ignore', 'unused', 'export' or None."""
     return getattr(getattr(obj, "__func__", obj), "_rushlight_jit", None)
+
+
+_overloads: dict[tuple[str, str], list] = {}  # (module, name) -> functions without a body
+
+
+def note_overload(fn):
+    """@jit._overload: one of the signatures of a function of this name, which comes last itself."""
+    _overloads.setdefault((fn.__module__, fn.__qualname__), []).append(fn)
+    return fn
+
+
+def signatures_of(fn):
+    """The annotations of the overloads of a function, in their order."""
+    found = _overloads.get((fn.__module__, fn.__qualname__), [])
+    return [form.__annotations__ for form in found if form is not fn]
+
+
+def annotation_names():
+    """What annotations may name without an import."""
+    from rushlight import _C
+
+    names = "Any Dict Final List NamedTuple Optional Tuple Union"
+    return {"Tensor": _C.Tensor, **{name: getattr(typing, name) for name in names.split()}}
+
+
+def _parsed(text):
+    for type_comments in (True, False):  # a comment may only look like one
+        try:
+            return ast.parse(text, type_comments=type_comments).body[0]
+        except SyntaxError:
+            pass
+    return None
 
 
 class Source:
@@ -44,10 +77,7 @@ class Source:
         text = "".join(lines)
         self.indent = len(text) - len(text.lstrip(" \t"))
         self.file = code.co_filename
-        try:
-            tree = ast.parse(textwrap.dedent(text)).body[0]
-        except SyntaxError:
-            tree = None
+        tree = _parsed(textwrap.dedent(text))
         if not isinstance(tree, ast.FunctionDef):
             word = "a lambda" if fn.__name__ == "<lambda>" else f"{self.name}"
             raise ScriptError(
@@ -67,3 +97,35 @@ class Source:
             a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         ]
         self.local_names = assigned_names(tree.body) - set(self.parameters)
+        self.hints = {**self._commented(), **getattr(fn, "__annotations__", {})}
+
+    @staticmethod
+    def alike(a, b):
+        """Two values that meet in an operator; archives say dtypes by numbers."""
+        return a, b
+
+    def _commented(self):
+        """What `# type: (Tensor, int) -> Tensor` below the def says, and such comments behind the
+        parameters."""
+        arguments, found = self.tree.args, {}
+        for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if a.type_comment:
+                found[a.arg] = a.type_comment
+        if self.tree.type_comment:
+            try:
+                whole = ast.parse(self.tree.type_comment, mode="func_type")
+            except SyntaxError:
+                return found
+            types = [ast.unparse(node) for node in whole.argtypes]
+            names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+            if types != ["..."] and len(types) in (len(names), len(names) - 1):
+                # Methods leave self out.
+                found.update(zip(names[len(names) - len(types) :], types, strict=True))
+            found["return"] = ast.unparse(whole.returns)
+        return {name: self._evaluated(text) for name, text in found.items()}
+
+    def _evaluated(self, text):
+        try:
+            return eval(text, {}, {**annotation_names(), **self.scope})  # the user's own source
+        except Exception:
+            return text  # refused where it is read, by its line

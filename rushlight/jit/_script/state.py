@@ -104,6 +104,8 @@ class State:
             found = vars(cls).get("__annotations__", {}).get(name)
             if found is None:
                 continue
+            if cls.__module__.split(".")[0] == "rushlight":
+                return None, True  # a class derived from a layer of ours: what layers are made with
             scope = vars(sys.modules.get(cls.__module__, object))
             text = found if isinstance(found, str) else ""
             if found is typing.Final or typing.get_origin(found) is typing.Final or "Final" in text:

@@ -6,7 +6,9 @@ import ast
 
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import Elsewhere, Refusal, ScriptError, located, refuse
-from rushlight.jit._script.loops import Loops, assigned_names
+from rushlight.jit._script.loops import assigned_names
+from rushlight.jit._script.scopes import Scopes
+from rushlight.jit._script.source import annotation_names
 from rushlight.jit._script.values import NONE, Val, describe, pack, static, type_of
 
 _WORDS = {
@@ -25,7 +27,7 @@ _WORDS = {
 }
 
 
-class Statements(Loops):
+class Statements(Scopes):
     """The body of one function."""
 
     def __init__(self, program, source):
@@ -33,6 +35,15 @@ class Statements(Loops):
         self.loops, self.loop_breaks, self.forever = [], [], False
         self.returned = []  # types
         self.returns = None  # the annotated type
+        # Variables that had a value before the branch or loop that is being compiled: what comes
+        # after it needs them, so they keep their types. Elsewhere a name may mean something new.
+        self.enclosing = frozenset()
+
+    def named_outside(self):
+        """For `enclosing`; functions of the library look at types where branches meet."""
+        if self.source.library:
+            return frozenset()
+        return frozenset(name for name, v in self.env.items() if isinstance(v, Val))
 
     def block(self, nodes):
         for node in nodes:
@@ -78,9 +89,20 @@ class Statements(Loops):
         for alias in node.names:
             self.env[alias.asname or alias.name] = static(getattr(module, alias.name))
 
+    def stmt_Try(self, node):
+        """Of the library, where it only says an error in other words."""
+        says = all(isinstance(handler.body[-1], ast.Raise) for handler in node.handlers)
+        if not (self.source.library and says) or node.finalbody:
+            refuse("try is not there in programs", "leave the function to Python with @jit.ignore")
+        self.block([*node.body, *node.orelse])
+
     # Assignments ----------------------------------------------------------------------------------
 
     def stmt_Assign(self, node):
+        if node.type_comment and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            annotation = self.commented_type(node.type_comment)
+            annotated = ast.AnnAssign(node.targets[0], annotation, node.value, 1)
+            return self.stmt_AnnAssign(ast.copy_location(annotated, node))
         v = self.expr(node.value)
         if len(node.targets) > 1 and v.type is None and v.items is not None:
             v = self.as_val(v)  # one list under several names
@@ -111,13 +133,20 @@ class Statements(Loops):
                 v = Val(type, to)
         self.assign(node.target, v, annotated=True)
 
+    @staticmethod
+    def commented_type(text):
+        """x = []  # type: List[int]"""
+        try:
+            return ast.fix_missing_locations(ast.parse(text.strip(), mode="eval").body)
+        except SyntaxError:
+            refuse(f"the type {text!r} of a comment cannot be read")
+
     def annotation(self, node):
         if isinstance(node, ast.Constant) and hasattr(node.value, "type"):
             return node.value.type  # an archive's, which is read and never evaluated
         try:
-            obj = eval(
-                compile(ast.Expression(node), self.source.file, "eval"), {}, self.source.scope
-            )
+            names = {**annotation_names(), **self.source.scope}
+            obj = eval(compile(ast.Expression(node), self.source.file, "eval"), {}, names)
         except Exception as error:
             refuse(f"the annotation {ast.unparse(node)!r} cannot be read ({error})")
         return t.of_annotation(obj, self.source.scope)
@@ -153,9 +182,14 @@ class Statements(Loops):
             try:
                 v = self.as_val(v, declared)
             except Refusal:
+                if name not in self.enclosing:  # nobody else has to know its type
+                    del self.declared[name]
+                    self.env.pop(name, None)
+                    return self.assign_name(name, v, annotated)
                 refuse(
                     f"the variable '{name}' was annotated as {declared} and cannot become "
-                    f"{describe(v)}"
+                    f"{describe(v)} in a branch or loop",
+                    "use another name",
                 )
         elif v.items is not None and v.display == "list" and v.type is None:
             # It has an identity from now on, unless it holds what no list of a program can.
@@ -166,7 +200,7 @@ class Statements(Loops):
         elif v.known and v.type is None and isinstance(v.obj, dict) and v.display == "dict":
             v = self.opened_container(t.Dict(t.STR, t.TENSOR))
         old = self.env.get(name)
-        if not annotated and isinstance(old, Val) and not self.source.library:
+        if name in self.enclosing and not annotated and isinstance(old, Val):
             was, now = type_of(old.origin or old), type_of(v)
             if (
                 was is not None
@@ -175,7 +209,8 @@ class Statements(Loops):
                 and t.common(was, now) is None
             ):
                 refuse(
-                    f"the variable '{name}' was {was} and cannot become {now}", "use another name"
+                    f"the variable '{name}' was {was} and cannot become {now} in a branch or loop",
+                    "use another name",
                 )
         self.env[name] = v
 
@@ -297,6 +332,7 @@ class Statements(Loops):
             self.block(node.body if v.obj else node.orelse)
             return
         outer, before = self.out, self.env
+        enclosing, self.enclosing = self.enclosing, self.named_outside()
         branches = []
         for nodes, types in ((node.body, yes), (node.orelse, no)):
             self.out, self.env = [], dict(before)
@@ -308,7 +344,7 @@ class Statements(Loops):
                 **declared,
                 **{k: d for k, d in self.declared.items() if k in before or k not in declared},
             }
-        self.out = outer
+        self.out, self.enclosing = outer, enclosing
         self.node = node
         self.env = self.joined(before, branches, assigned_names([*node.body, *node.orelse]))
         (first, _), (second, _) = branches
@@ -428,56 +464,3 @@ class Statements(Loops):
         operand = v.operand
         self.emit(**{"if": operand, "then": [], "else": [raised]})
         return NONE
-
-    # with -----------------------------------------------------------------------------------------
-
-    def stmt_With(self, node):
-        outer, modes = self.out, {}
-        for item in node.items:
-            modes.update(self.modes(item.context_expr))
-        self.out = []
-        self.block(node.body)
-        body, self.out = self.out, outer
-        if modes:
-            self.emit(**{"with": modes, "body": body})
-        else:
-            self.out += body
-
-    def modes(self, node):
-        import rushlight as torch
-        from rushlight.jit._script.values import short_name
-
-        if not isinstance(node, ast.Call):
-            refuse(
-                "with is there for no_grad(), enable_grad(), set_grad_enabled(...) and "
-                "autocast(...)"
-            )
-        cls = self.expr(node.func)
-        args = [self.expr(a) for a in node.args]
-        kwargs = {k.arg: self.expr(k.value) for k in node.keywords}
-        if not all(v.known for v in [*args, *kwargs.values()]):
-            refuse("the arguments of a with block must stand in the program")
-        if cls.obj is torch.no_grad:
-            return {"grad": False}
-        if cls.obj is torch.enable_grad:
-            return {"grad": True}
-        if cls.obj is torch.set_grad_enabled:
-            return {"grad": bool(args[0].obj)}
-        if cls.obj in (torch.autocast, torch.amp.autocast, torch.cuda.amp.autocast):
-            made = cls.obj(*(a.obj for a in args), **{k: v.obj for k, v in kwargs.items()})
-            if not made._enabled:
-                refuse("autocast that is switched off is not there in programs")
-            return {"autocast": {made.device: short_name(made.fast_dtype)}}
-        name = getattr(cls.obj, "__name__", "")
-        if name in (
-            "record_function",
-            "nullcontext",
-            "optimized_execution",
-            "fuser",
-            "strict_fusion",
-        ):
-            return {}
-        refuse(
-            f"with {name or describe(cls)} is not there in programs",
-            "with is there for no_grad(), enable_grad(), set_grad_enabled(...) and autocast(...)",
-        )

@@ -35,6 +35,13 @@ class Val:
         return (self.known and self.obj is None) or self.type == t.NONE
 
 
+class Listing:
+    """x.tolist(), whose type is the one that is asked of it."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
 def _number_operand(obj):
     if isinstance(obj, float) and not math.isfinite(obj):
         return {"float": "nan" if obj != obj else "inf" if obj > 0 else "-inf"}
@@ -64,7 +71,7 @@ def static(obj):
     if isinstance(obj, _C.layout):
         return Val(t.LAYOUT, {"is": {"layout": "strided"}}, obj)
     if isinstance(obj, _C.memory_format):
-        return Val(t.FORMAT, {"is": {"memory_format": short_name(obj)}}, obj)
+        return Val(t.FORMAT, {"is": {"memory_format": str(obj)}}, obj)
     return Val(obj=obj)
 
 
@@ -88,6 +95,8 @@ def describe(v):
     if v.items is not None:
         inner = ", ".join(map(describe, v.items))
         return f"Tuple[{inner}]" if v.display == "tuple" else f"a list of ({inner})"
+    if isinstance(v.obj, Listing):
+        return "the numbers of a tensor"
     if isinstance(v.obj, tuple | list | dict):
         return f"a {type(v.obj).__name__}"
     name = getattr(v.obj, "__name__", None)
@@ -196,6 +205,9 @@ class Emitter:
 
     def value(self, v):
         """(operand, type) of a value as one of the program."""
+        if isinstance(v.obj, Listing):
+            refuse("tolist() has no type that is known before it runs",
+                   "annotate it: `values: List[float] = x.tolist()`")  # fmt: skip
         if v.type is not None:
             return v.operand, v.type
         if v.items is not None:
@@ -247,6 +259,8 @@ class Emitter:
 
     def as_type(self, v, wanted):
         """(operand, type) of a value where one of this type is wanted."""
+        if isinstance(v.obj, Listing):
+            v = self.numbers_of(v.obj.tensor, wanted)
         v = self.opened(v)
         if v.type is None and v.items is not None:
             if v.display == "tuple" and wanted.kind == "List" and not v.fields:
@@ -296,6 +310,20 @@ class Emitter:
             return self.result(wanted, do="list_of", args=[v.operand])
         return None
 
+    def numbers_of(self, tensor, wanted):
+        """The numbers of a tensor as lists in lists, as deep as the type says."""
+        if wanted in (t.FLOAT, t.INT, t.BOOL):
+            return self.builtin(f"{wanted}_tensor", tensor)
+        if wanted.kind != "List":
+            refuse(f"tolist() gives numbers and lists of them, not {wanted}")
+        to = self.result(wanted, make=[])
+        inner = wanted.items[0]
+        self.turn(
+            self.items_of(tensor),
+            lambda part: self.builtin("append", to, self.numbers_of(part, inner)),
+        )
+        return to
+
     def as_val(self, v, wanted=None):
         """The value as one of the program."""
         operand, found = self.value(v) if wanted is None else self.as_type(v, wanted)
@@ -327,6 +355,11 @@ class Emitter:
             return self.builtin("gt_int", self.builtin(f"len_{v.type.kind.lower()}", v), static(0))
         if v.type.kind == "Tuple":
             return static(bool(v.type.items))
+        if v.type.optional and self.source.library:
+            is_none = self.compared("Is", v, NONE)
+            inner = t.without(v.type, (t.NONE,))
+            return self.chosen(is_none, lambda: static(False),
+                               lambda: self.truth(self.narrowed(v, inner)))  # fmt: skip
         if v.type.optional:
             refuse(f"whether {v.type} holds is not clear", "write `x is not None`")
         refuse(f"{describe(v)} is neither true nor false")

@@ -57,13 +57,14 @@ def pad(
             _check_widths(dim, last - first, max(before, 0), max(after, 0), mode)
     if mode == "circular":
         pad = [max(n, 0) for n in pad]
-    run = _pad_in_float32 if mode == "replicate" or (mode == "reflect" and count < 3) else _pad
-    return run(input, pad, mode)
+    if mode == "replicate" or (mode == "reflect" and count < 3):
+        return _pad_in_float32(input, pad, mode)
+    return _pad(input, pad, mode)
 
 
 def _pad(input, pad, mode):
     if input.device.type == "cpu":
-        return _C._pad_from_inside(input, pad, _MODES.index(mode) - 1)
+        return _C._pad_from_inside(input, pad, list(_MODES).index(mode) - 1)
     for i in range(len(pad) // 2):
         input = _extend(input, input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
     return input

@@ -64,6 +64,28 @@ void check_tensors() {
          rush::tensor({true, false}).dtype() == rush::kBool);
   EXPECT(rush::tensor(std::vector<int>{4, 5}).dtype() == rush::kLong);
   EXPECT(x.to(rush::kFloat).norm().item<float>() > 7.4F);
+  EXPECT(rush::arange(2, 5, rush::kFloat).equal(rush::tensor({2.0, 3.0, 4.0})));
+  EXPECT(x.to(rush::kCPU, rush::kDouble).dtype() == rush::kDouble && x.itemsize() == 8);
+  EXPECT(x.nonzero().size(0) == 5 && rush::device(rush::kCPU).device(rush::kCPU, 0).device());
+  EXPECT(x.slice(1, 1, std::nullopt).equal(x.index({Slice(), Slice(1, None)})));
+  {
+    const rush::InferenceMode inference;
+    EXPECT(message_of([&] { rush::ones({2}).requires_grad_(); }).empty());
+    const Tensor made = rush::ones({2});
+    const rush::InferenceMode over(false);
+    EXPECT(!message_of([&] { made.requires_grad_(); }).empty());
+  }
+  {
+    const rush::NoGradGuard none;
+    const Tensor leaf = rush::ones({2}).requires_grad_();
+    EXPECT(!(leaf * 2).requires_grad());
+    const rush::AutoGradMode again(true);
+    EXPECT((leaf * 2).requires_grad());
+  }
+  const Tensor image = rush::ones({1, 1, 3, 3}), weight = rush::ones({1, 1, 2, 2});
+  EXPECT(rush::conv2d(image, weight, {}, 1, 0).equal(rush::full({1, 1, 2, 2}, 4.0)));
+  EXPECT(rush::conv2d(image, weight, {}, {1, 1}, {0, 0}).size(3) == 2);
+  EXPECT(rush::conv2d(image, weight, {}, 1, "same").size(3) == 3);
   const Tensor v = rush::tensor({1.0, 2.0, 3.0, 4.0});
   EXPECT(v.var(0).equal(v.var()) && v.std(false).item<float>() < v.std().item<float>());
   EXPECT(std::get<1>(x.max(1)).equal(rush::tensor({2, 2})) && x.argmax().item<int>() == 5);

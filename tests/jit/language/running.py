@@ -8,7 +8,7 @@ import rushlight as rl
 
 from . import CASES
 
-PARTS = ("numbers", "flow", "containers", "tensors", "errors")
+PARTS = ("numbers", "flow", "containers", "tensors", "errors", "unusual")
 
 
 def all_cases():

@@ -178,7 +178,27 @@ std::string describe(at::Tensor x, at::ScalarType t, at::Device d, at::Scalar s)
   return os.str();
 }
 
+// Parts of tensors, memory of the program, modules.
+std::vector<at::Tensor> parts(at::Tensor x, at::Scalar number) {
+  using namespace torch::indexing;
+  auto first = x.index({Slice(), 0}), last = x.index({"...", Slice(-1, None)});
+  auto changed = x.clone();
+  changed.index_put_({0, Slice(1, None)}, number);
+  changed.index_put_({changed > 5}, changed.index({changed > 5}) * 2);
+  static float kept[] = {1, 2, 3, 4};
+  auto blob = torch::from_blob(kept, {2, 2}, torch::kFloat32).clone();
+  torch::nn::Conv2d conv(torch::nn::Conv2dOptions(1, 2, 2).bias(false));
+  torch::Tensor ones = torch::ones({1, 1, 3, 3});
+  auto by_module = conv(ones);
+  auto by_function = torch::conv2d(ones, conv->weight, {}, 1, 0);
+  TORCH_CHECK(by_module.equal(by_function) &&
+              by_function.equal(torch::conv2d(ones, conv->weight, {}, {1, 1}, {0, 0})));
+  auto total = torch::full({1}, number.toDouble() + x.sum().item().toFloat());
+  return {first, last, changed, blob, total, x.nonzero(), x[torch::tensor({1, 0})]};
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("parts", &parts);
   m.def("forward", &lltm_forward, "LLTM forward");
   m.def("backward", &lltm_backward, "LLTM backward");
   m.def("split", &split);

@@ -48,6 +48,8 @@ class Quantizer(NamedTuple):
     def integers(self, x: _C.Tensor) -> _C.Tensor:
         """The integers for numbers: to nearest, ties to even, and no further than there are."""
         stored = storage_dtype("quantize", self.dtype)
+        if self.axis is None and stored != _C.int32 and x.dtype == _C.float32:
+            return _C._quantize_steps(x, self.scale, self.zero_point, stored)
         low, high = bounds(stored)
         scale, zero = self.along(x)
         steps = (x * (1.0 / scale) + zero).round()
@@ -59,6 +61,8 @@ class Quantizer(NamedTuple):
 
     def numbers(self, integers: _C.Tensor) -> _C.Tensor:
         """The numbers that integers stand for."""
+        if self.axis is None and integers.dtype != _C.int32:
+            return _C._dequantize_steps(integers, self.scale, self.zero_point)
         scale, zero = self.along(integers)
         if integers.dtype == _C.int32:
             return ((integers.double() - zero) * scale.double()).to(_C.float32)

@@ -7,13 +7,13 @@ from typing import Any
 import rushlight
 from rushlight import _C, Tensor, nn
 from rushlight._quantized.scalars import plus_number, times_number
-from rushlight._quantized.tensor import QuantizedTensor, Quantizer, quantized
+from rushlight._quantized.tensor import QuantizedTensor, Quantizer, plain, quantized
 from rushlight.ao._exchange import rows_of
 from rushlight.ao.nn import intrinsic
 from rushlight.ao.nn.quantized import dynamic as dynamic
 from rushlight.ao.nn.quantized._weights import (
     QuantizedLayer,
-    input_integers,
+    checked_input,
     quantized_weight,
     result_steps,
     weight_observer,
@@ -86,12 +86,11 @@ class Linear(QuantizedLayer):
         self._keep(weight, _C.zeros(out_features) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
-        integers, scale = input_integers("Linear", x)
-        rows = rows_of(self, integers)
-        numbers = _C._weight_int8pack_mm(rows, self._integers, self._scales * scale)
-        if self._bias is not None:
-            numbers = numbers + self._bias
-        return self._result(numbers.reshape(*x.shape[:-1], self.out_features))
+        x = checked_input("Linear", x)
+        rows_of(self, x)
+        return self._result(
+            _C._quantized_linear(plain(x), self._integers, self._scales, self._bias, *self._steps(x))
+        )
 
     @classmethod
     def from_float(cls, mod: Any) -> Linear:
@@ -121,7 +120,6 @@ class LinearReLU(_ThenReLU, Linear):
 
 class _Conv(QuantizedLayer):
     _float: Any  # the plain module
-    _convolve: Any
     _joined: Any
     _KEPT = (
         *("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation"),
@@ -147,20 +145,30 @@ class _Conv(QuantizedLayer):
         self._keep(weight, _C.zeros(out_channels) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
-        integers, scale = input_integers(type(self).__name__, x)
-        padding = self.padding
-        if self.padding_mode != "zeros":  # 0 is where the zero point is: it has been taken off
-            widths = self._reversed_padding_repeated_twice
-            integers, padding = F.pad(integers, widths, mode=self.padding_mode), 0
-        sums = type(self)._convolve(
-            integers, self._integers.to(_C.float32), None, stride=self.stride, padding=padding,
-            dilation=self.dilation, groups=self.groups,
+        x = checked_input(type(self).__name__, x)
+        integers, padding = self._padded(x)
+        single = integers.dim() == self._integers.dim() - 1
+        made = _C._quantized_convolution(
+            integers.unsqueeze(0) if single else integers, self._integers, self._scales, self._bias,
+            self.stride, padding, self.dilation, False, [0], self.groups, *self._steps(x),
         )  # fmt: skip
-        shape = [-1] + [1] * (self._integers.dim() - 2)
-        numbers = sums * (self._scales * scale).reshape(shape)
-        if self._bias is not None:
-            numbers = numbers + self._bias.reshape(shape)
-        return self._result(numbers)
+        return self._result(made.squeeze(0) if single else made)
+
+    def _padded(self, x: QuantizedTensor) -> tuple[Tensor, Any]:
+        """The integers, and the padding that is left to the convolution."""
+        integers = plain(x)
+        if self.padding_mode != "zeros":
+            widths = self._reversed_padding_repeated_twice
+            return F.pad(integers, widths, mode=self.padding_mode), [0]
+        if not isinstance(self.padding, str):
+            return integers, self.padding
+        if self.padding == "valid":
+            return integers, [0]
+        spread = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+        if any(total % 2 for total in spread):  # one more at the end
+            ends = [n for total in reversed(spread) for n in (0, total % 2)]
+            integers = F.pad(integers, ends, value=x._quantizer.zero_point)
+        return integers, [total // 2 for total in spread]
 
     @classmethod
     def from_float(cls, mod: Any) -> _Conv:
@@ -188,19 +196,19 @@ class _Conv(QuantizedLayer):
 class Conv1d(_Conv):
     """nn.Conv1d over quantized tensors."""
 
-    _float, _convolve, _joined = nn.Conv1d, staticmethod(F.conv1d), intrinsic.ConvReLU1d
+    _float, _joined = nn.Conv1d, intrinsic.ConvReLU1d
 
 
 class Conv2d(_Conv):
     """nn.Conv2d over quantized tensors."""
 
-    _float, _convolve, _joined = nn.Conv2d, staticmethod(F.conv2d), intrinsic.ConvReLU2d
+    _float, _joined = nn.Conv2d, intrinsic.ConvReLU2d
 
 
 class Conv3d(_Conv):
     """nn.Conv3d over quantized tensors."""
 
-    _float, _convolve, _joined = nn.Conv3d, staticmethod(F.conv3d), intrinsic.ConvReLU3d
+    _float, _joined = nn.Conv3d, intrinsic.ConvReLU3d
 
 
 class ConvReLU1d(_ThenReLU, Conv1d):
@@ -267,13 +275,21 @@ class QFunctional(Module):
     def _steps(self, numbers: Tensor) -> QuantizedTensor:
         return quantized(numbers, Quantizer(rushlight.quint8, self.scale, self.zero_point))
 
+    def _combined(self, x: Any, y: Any, multiply: bool, relu: bool) -> Tensor:
+        name = "mul" if multiply else "add"
+        p, q = (checked_input(name, t)._by_tensor(name) for t in (x, y))
+        made = Quantizer(p.dtype, self.scale, self.zero_point)
+        scales, zeros = [p.scale, q.scale, self.scale], [p.zero_point, q.zero_point, made.zero_point]
+        integers = _C._quantized_combine(plain(x), plain(y), scales, zeros, multiply, relu)
+        return QuantizedTensor.of(integers, made)
+
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y"""
-        return self._steps(x.dequantize() + y.dequantize())
+        return self._combined(x, y, False, False)
 
     def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
         """relu(x + y)"""
-        return self._steps((x.dequantize() + y.dequantize()).relu())
+        return self._combined(x, y, False, True)
 
     def add_scalar(self, x: Any, y: float) -> Tensor:
         """x + y for a number y, in the steps of x"""
@@ -281,7 +297,7 @@ class QFunctional(Module):
 
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """x * y"""
-        return self._steps(x.dequantize() * y.dequantize())
+        return self._combined(x, y, True, False)
 
     def mul_scalar(self, x: Any, y: float) -> Tensor:
         """x * y for a number y, in the steps of x"""

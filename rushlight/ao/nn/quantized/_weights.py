@@ -6,7 +6,7 @@ from typing import Any
 
 import rushlight
 from rushlight import _C, Tensor
-from rushlight._quantized.tensor import QuantizedTensor, Quantizer, plain, quantized
+from rushlight._quantized.tensor import QuantizedTensor, Quantizer, plain
 from rushlight.nn import Module
 
 
@@ -47,14 +47,14 @@ def weight_integers(weight: QuantizedTensor) -> Tensor:
     return moved.to(_C.int8)
 
 
-def input_integers(name: str, x: Tensor) -> tuple[Tensor, float]:
-    """The integers of a quantized input less their zero point, as floats, and their scale."""
+def checked_input(name: str, x: Tensor) -> QuantizedTensor:
+    """A quantized input with one scale."""
     if not isinstance(x, QuantizedTensor):
         raise RuntimeError(
             f"{name}: expects a quantized tensor, got {x.dtype}: put a QuantStub before it"
         )
-    q = x._by_tensor(name)
-    return plain(x).to(_C.float32) - q.zero_point, q.scale
+    x._by_tensor(name)
+    return x
 
 
 class QuantizedLayer(Module):
@@ -76,10 +76,16 @@ class QuantizedLayer(Module):
         """The bias, in floats."""
         return self._bias
 
-    def _result(self, numbers: Tensor) -> QuantizedTensor:
-        if self._with_relu:
-            numbers = numbers.relu()
-        return quantized(numbers, Quantizer(rushlight.quint8, self.scale, self.zero_point))
+    def _steps(self, x: QuantizedTensor) -> tuple[Any, ...]:
+        """Both ends' scales and zero points, and what becomes of the sums."""
+        q = x._quantizer
+        scales, zeros = [q.scale, self.scale], [q.zero_point, self.zero_point]
+        return scales, zeros, self._with_relu, _C.uint8
+
+    def _result(self, integers: Tensor) -> QuantizedTensor:
+        return QuantizedTensor.of(
+            integers, Quantizer(rushlight.quint8, self.scale, self.zero_point)
+        )
 
     def get_extra_state(self) -> tuple[Any, ...]:
         """Weight, bias and steps; files keep them."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import rushlight
 from rushlight import _C, Tensor
-from rushlight._functions.quantization import choose_range
 from rushlight._quantized.tensor import QuantizedTensor
 from rushlight.ao._exchange import rows_of
 from rushlight.ao.nn.quantized._weights import (
@@ -19,16 +18,6 @@ from rushlight.nn.functional import dropout
 
 __all__ = ["LSTM", "Linear"]
 
-_MOST = 127  # steps of an input; PyTorch's kernels on x86 take seven bits, too
-
-
-def _as_steps(x: Tensor) -> tuple[Tensor, float]:
-    """The integers for x less their zero point, as floats, and the scale."""
-    low, high = (float(v) for v in x.aminmax()) if x.numel() else (0.0, 0.0)
-    scale, zero = choose_range(low, high, 0, _MOST)
-    steps = (x * (1.0 / _C.tensor(scale, dtype=_C.float32))).round() + zero
-    return steps.clamp(0, _MOST) - zero, scale
-
 
 class _Weight:
     """A quantized matrix, ready to be multiplied with."""
@@ -36,10 +25,6 @@ class _Weight:
     def __init__(self, weight: QuantizedTensor) -> None:
         self.weight = weight
         self.integers, self.scales = weight_integers(weight), weight_scales(weight)
-
-    def times(self, rows: Tensor) -> Tensor:
-        integers, scale = _as_steps(rows.float())
-        return _C._weight_int8pack_mm(integers, self.integers, self.scales * scale)
 
 
 class _Dynamic(Module):
@@ -79,9 +64,9 @@ class Linear(_Dynamic):
         return self._bias
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self._packed.times(rows_of(self, x))
-        out = out.reshape(*x.shape[:-1], self.out_features)
-        return (out if self._bias is None else out + self._bias).to(x.dtype)
+        rows_of(self, x)
+        w = self._packed
+        return _C._dynamic_linear(x.float(), w.integers, w.scales, self._bias, False).to(x.dtype)
 
     @classmethod
     def from_float(cls, mod: Any) -> Linear:
@@ -111,7 +96,11 @@ class LSTM(_Dynamic):
 
     def _take(self, state: Any) -> None:
         self._state = state
-        self._cells = [(_Weight(wi), _Weight(wh), bi, bh) for wi, wh, bi, bh in state]
+        self._cells = []
+        for w_input, w_state, of_input, of_state in state:
+            one, other = _Weight(w_input), _Weight(w_state)
+            bias = None if of_input is None else of_input + of_state
+            self._cells.append((one.integers, one.scales, other.integers, other.scales, bias))
 
     @classmethod
     def from_float(cls, mod: Any) -> LSTM:
@@ -133,20 +122,6 @@ class LSTM(_Dynamic):
         made.train(mod.training)
         return made
 
-    def _run(self, x: Tensor, h: Tensor, c: Tensor, cell: Any, backwards: bool) -> Any:
-        """One layer in one direction; x is (time, batch, features)."""
-        of_x, of_h, x_bias, h_bias = cell
-        inputs = of_x.times(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:2], -1)
-        if x_bias is not None:
-            inputs = inputs + x_bias + h_bias
-        outs: list[Any] = [None] * len(x)
-        for t in range(len(x) - 1, -1, -1) if backwards else range(len(x)):
-            i, f, g, o = (inputs[t] + of_h.times(h)).chunk(4, -1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            h = o.sigmoid() * c.tanh()
-            outs[t] = h
-        return _C.stack(outs), h, c
-
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -166,7 +141,8 @@ class LSTM(_Dynamic):
             outs = []
             for way in range(ways):
                 at = layer * ways + way
-                out, h, c = self._run(x, hx[0][at], hx[1][at], self._cells[at], way == 1)
+                state = (hx[0][at], hx[1][at])
+                out, h, c = _C._dynamic_lstm(x, *self._cells[at], *state, way == 1)
                 outs.append(out)
                 hs.append(h)
                 cs.append(c)

@@ -105,8 +105,10 @@ _COPIES = frozenset("clone contiguous detach cpu cuda pin_memory alias".split())
 # What is computed in floats and rounded to the same steps again.
 _COMPUTED = frozenset(
     """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
-    adaptive_avg_pool3d relu relu6 hardtanh clamp threshold""".split()
+    adaptive_avg_pool3d relu relu6 hardtanh clamp threshold leaky_relu gelu""".split()
 )
+# What has a range that is known: steps of 1 / 256 from 0, or of 2 / 256 around it.
+_BOUNDED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (2 / 256, 128)}
 _QUESTIONS = frozenset(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous data_ptr
     get_device is_floating_point is_complex untyped_storage len hash is_shared get
@@ -298,6 +300,10 @@ class QuantizedTensor(_C.Tensor):
                 result = first.through_floats(lambda x: func(x, *args[1:], **kwargs))
             in_place = full.endswith("_") and not full.endswith("__")
             return first.copy_(result) if in_place else result
+        if name in _BOUNDED and full == name and first.dtype == DTYPES[_C.uint8]:
+            scale, zero = _BOUNDED[name]
+            steps = Quantizer(first.dtype, scale, zero)
+            return quantized(func(first.dequantize(), *args[1:], **kwargs), steps)
         raise NotImplementedError(_refusal(full))
 
 

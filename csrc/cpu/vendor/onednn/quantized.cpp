@@ -232,7 +232,9 @@ bool adds_bytes_exactly() {
 
 bool multiply_integers(const IntegerProduct& p) {
   if (!available()) return false;
-  const Form form{p.is_signed ? dnnl_s8 : dnnl_u8, type_of(p.out_type), p.of_x.zero != 0,
+  // Float results are those of steps that change from call to call; the weight's layout should not.
+  const bool has_zero = p.of_x.zero != 0 || p.out_type == DType::Float32;
+  const Form form{p.is_signed ? dnnl_s8 : dnnl_u8, type_of(p.out_type), has_zero,
                   p.w.bias.defined() && !p.accumulate, p.relu, p.accumulate};
   PrimitiveKey key(PrimitiveKey::IntegerProduct);
   key << p.m << p.n << p.k << prepare_threads() << form;

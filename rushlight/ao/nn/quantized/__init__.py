@@ -9,31 +9,81 @@ from rushlight import _C, Tensor, nn
 from rushlight._quantized.scalars import plus_number, times_number
 from rushlight._quantized.tensor import QuantizedTensor, Quantizer, plain, quantized
 from rushlight.ao._exchange import rows_of
-from rushlight.ao.nn import intrinsic
 from rushlight.ao.nn.quantized import dynamic as dynamic
+from rushlight.ao.nn.quantized._activations import (
+    ELU,
+    BatchNorm2d,
+    BatchNorm3d,
+    BNReLU2d,
+    BNReLU3d,
+    Dropout,
+    GroupNorm,
+    Hardswish,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    LeakyReLU,
+    PReLU,
+    ReLU6,
+    Sigmoid,
+    Softmax,
+)
+from rushlight.ao.nn.quantized._embedding import Embedding, EmbeddingBag
+from rushlight.ao.nn.quantized._joined import joined_parts
+from rushlight.ao.nn.quantized._state import (
+    LinearPackedParams,
+    WithEntries,
+    step_entries,
+    take_steps,
+)
 from rushlight.ao.nn.quantized._weights import (
+    PackedLinear,
     QuantizedLayer,
     checked_input,
     quantized_weight,
     result_steps,
     weight_observer,
+    zero_weight,
 )
 from rushlight.nn import Identity, Module
 from rushlight.nn import functional as F
 
 __all__ = [
+    "BNReLU2d",
+    "BNReLU3d",
+    "BatchNorm2d",
+    "BatchNorm3d",
     "Conv1d",
     "Conv2d",
     "Conv3d",
     "ConvReLU1d",
     "ConvReLU2d",
     "ConvReLU3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "DeQuantize",
+    "Dropout",
+    "ELU",
+    "Embedding",
+    "EmbeddingBag",
     "FloatFunctional",
+    "GroupNorm",
+    "Hardswish",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "LeakyReLU",
     "Linear",
     "LinearReLU",
+    "PReLU",
     "QFunctional",
     "Quantize",
+    "ReLU6",
+    "Sigmoid",
+    "Softmax",
 ]
 
 
@@ -74,39 +124,42 @@ class DeQuantize(Module):
         return cls()
 
 
-class Linear(QuantizedLayer):
+class Linear(PackedLinear):
     """nn.Linear over quantized tensors."""
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+    _version = 3
+
+    def __init__(
+        self, in_features: int, out_features: int, bias_: bool = True, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.scale, self.zero_point = 1.0, 0
-        zeros = _C.zeros(out_features, in_features)
-        weight: Any = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
-        self._keep(weight, _C.zeros(out_features) if bias else None)
+        self._packed_params = LinearPackedParams(dtype)
+        bias = _C.zeros(out_features) if bias_ else None
+        self.set_weight_bias(zero_weight((out_features, in_features)), bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        """x @ weight.T + bias, in the layer's own steps."""
         x = checked_input("Linear", x)
         rows_of(self, x)
         return self._result(
-            _C._quantized_linear(plain(x), self._integers, self._scales, self._bias, *self._steps(x))
+            _C._quantized_linear(plain(x), *self._packed.parts, *self._steps(x))
         )
 
     @classmethod
-    def from_float(cls, mod: Any) -> Linear:
-        """In place of a Linear that was observed (and the ReLU behind it)."""
-        inner = mod[0] if isinstance(mod, intrinsic.LinearReLU) else mod
-        inner.qconfig = mod.qconfig
-        made = cls(inner.in_features, inner.out_features, inner.bias is not None)
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Linear:
+        """In place of a Linear that was observed (and the norm or the ReLU behind it)."""
+        inner, weight, bias = joined_parts(mod)
+        made = cls(inner.in_features, inner.out_features, bias is not None)
         made.scale, made.zero_point = result_steps(mod)
-        bias = None if inner.bias is None else inner.bias.detach().float()
-        made._keep(quantized_weight(inner.weight, weight_observer(inner)), bias)
+        made.set_weight_bias(quantized_weight(weight, weight_observer(inner)), bias)
         return made
 
     def extra_repr(self) -> str:
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"scale={self.scale}, zero_point={self.zero_point}, qscheme={self._weight.qscheme()}"
+            f"scale={self.scale}, zero_point={self.zero_point}, qscheme={self.weight().qscheme()}"
         )
 
 
@@ -118,39 +171,30 @@ class LinearReLU(_ThenReLU, Linear):
     """A Linear and a ReLU over quantized tensors."""
 
 
-class _Conv(QuantizedLayer):
+class _AnyConv(QuantizedLayer):
     _float: Any  # the plain module
-    _joined: Any
     _KEPT = (
         *("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation"),
-        *("groups", "padding_mode", "_reversed_padding_repeated_twice"),
+        *("groups", "padding_mode", "output_padding", "_reversed_padding_repeated_twice"),
     )
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
-        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros",
-    ) -> None:  # fmt: skip
-        super().__init__()
+    def _like(self, **arguments: Any) -> None:
+        """Takes the numbers of a plain module with these arguments."""
         self.scale, self.zero_point = 1.0, 0
         with _C.device("meta"):
-            like = self._float(
-                in_channels, out_channels, kernel_size, stride=stride, padding=padding,
-                dilation=dilation, groups=groups, bias=bias, padding_mode=padding_mode,
-            )  # fmt: skip
+            like = self._float(**arguments)
         for name in self._KEPT:
             setattr(self, name, getattr(like, name))
-        zeros = _C.zeros(like.weight.shape)
-        weight: Any = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
-        self._keep(weight, _C.zeros(out_channels) if bias else None)
+        bias = _C.zeros(self.out_channels) if like.bias is not None else None
+        self.set_weight_bias(zero_weight(like.weight.shape), bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def _run(self, x: Tensor, transposed: bool, extra: Any) -> Tensor:
         x = checked_input(type(self).__name__, x)
         integers, padding = self._padded(x)
-        single = integers.dim() == self._integers.dim() - 1
+        single = integers.dim() == self._packed.integers.dim() - 1
         made = _C._quantized_convolution(
-            integers.unsqueeze(0) if single else integers, self._integers, self._scales, self._bias,
-            self.stride, padding, self.dilation, False, [0], self.groups, *self._steps(x),
+            integers.unsqueeze(0) if single else integers, *self._packed.parts, self.stride,
+            padding, self.dilation, transposed, extra, self.groups, *self._steps(x),
         )  # fmt: skip
         return self._result(made.squeeze(0) if single else made)
 
@@ -171,18 +215,15 @@ class _Conv(QuantizedLayer):
         return integers, [total // 2 for total in spread]
 
     @classmethod
-    def from_float(cls, mod: Any) -> _Conv:
-        """In place of a convolution that was observed (and the ReLU behind it)."""
-        inner = mod[0] if isinstance(mod, cls._joined) else mod
-        inner.qconfig = mod.qconfig
-        made = cls(
-            inner.in_channels, inner.out_channels, inner.kernel_size, stride=inner.stride,
-            padding=inner.padding, dilation=inner.dilation, groups=inner.groups,
-            bias=inner.bias is not None, padding_mode=inner.padding_mode,
-        )  # fmt: skip
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+        """In place of a convolution that was observed (and the norm or the ReLU behind it)."""
+        inner, weight, bias = joined_parts(mod)
+        arguments = {name: getattr(inner, name) for name in cls._KEPT if name[0] != "_"}
+        if not inner.transposed:
+            del arguments["output_padding"]
+        made = cls(**arguments, bias=bias is not None)
         made.scale, made.zero_point = result_steps(mod)
-        bias = None if inner.bias is None else inner.bias.detach().float()
-        made._keep(quantized_weight(inner.weight, weight_observer(inner)), bias)
+        made.set_weight_bias(quantized_weight(weight, weight_observer(inner)), bias)
         return made
 
     def extra_repr(self) -> str:
@@ -193,22 +234,61 @@ class _Conv(QuantizedLayer):
         )
 
 
+class _Conv(_AnyConv):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._like(
+            in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size,
+            stride=stride, padding=padding, dilation=dilation, groups=groups, bias=bias,
+            padding_mode=padding_mode,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The convolution of x, in the layer's own steps."""
+        return self._run(x, False, [0])
+
+
+class _ConvTranspose(_AnyConv):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+        dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._like(
+            in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size,
+            stride=stride, padding=padding, output_padding=output_padding, groups=groups, bias=bias,
+            dilation=dilation, padding_mode=padding_mode,
+        )  # fmt: skip
+
+    def _outputs(self) -> int:
+        return self.out_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The transposed convolution of x, in the layer's own steps."""
+        return self._run(x, True, self.output_padding)
+
+
 class Conv1d(_Conv):
     """nn.Conv1d over quantized tensors."""
 
-    _float, _joined = nn.Conv1d, intrinsic.ConvReLU1d
+    _float = nn.Conv1d
 
 
 class Conv2d(_Conv):
     """nn.Conv2d over quantized tensors."""
 
-    _float, _joined = nn.Conv2d, intrinsic.ConvReLU2d
+    _float = nn.Conv2d
 
 
 class Conv3d(_Conv):
     """nn.Conv3d over quantized tensors."""
 
-    _float, _joined = nn.Conv3d, intrinsic.ConvReLU3d
+    _float = nn.Conv3d
 
 
 class ConvReLU1d(_ThenReLU, Conv1d):
@@ -221,6 +301,24 @@ class ConvReLU2d(_ThenReLU, Conv2d):
 
 class ConvReLU3d(_ThenReLU, Conv3d):
     """A Conv3d and a ReLU over quantized tensors."""
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """nn.ConvTranspose1d over quantized tensors."""
+
+    _float = nn.ConvTranspose1d
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """nn.ConvTranspose2d over quantized tensors."""
+
+    _float = nn.ConvTranspose2d
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """nn.ConvTranspose3d over quantized tensors."""
+
+    _float = nn.ConvTranspose3d
 
 
 class FloatFunctional(Module):
@@ -265,7 +363,7 @@ class FloatFunctional(Module):
         return self._seen(x @ y)
 
 
-class QFunctional(Module):
+class QFunctional(WithEntries):
     """The same over quantized tensors, with results in given steps."""
 
     def __init__(self) -> None:
@@ -311,13 +409,11 @@ class QFunctional(Module):
         """The tensors joined along dim."""
         return self._steps(_C.cat([t.dequantize() for t in x], dim))
 
-    def get_extra_state(self) -> tuple[float, int]:
-        """The steps."""
-        return self.scale, self.zero_point
+    def _entries(self) -> dict[str, Any]:
+        return step_entries(self)
 
-    def set_extra_state(self, state: Any) -> None:
-        """What get_extra_state gave."""
-        self.scale, self.zero_point = state
+    def _take(self, entries: dict[str, Any]) -> None:
+        take_steps(self, entries)
 
     @classmethod
     def from_float(cls, mod: Any) -> QFunctional:

@@ -195,16 +195,15 @@ struct DynamicLinear {
   static constexpr const char* name = "linear";
 
   // Numbers as integers less their zero, and the scale.
-  static Tensor in_steps(const Tensor& x, double& scale) {
+  static std::pair<Tensor, double> in_steps(const Tensor& x) {
     Steps steps{1, 0};
     if (x.numel() > 0 && !x.is_meta()) {
       const auto [low, high] = aminmax(x, std::nullopt, false);
       steps = steps_for(low.item().to<double>(), high.item().to<double>(), 127);
     }
-    scale = steps.scale;
     const Scalar zero(steps.zero);
     const Tensor whole = round(x * Scalar(double(1.0f / float(steps.scale)))) + zero;
-    return clamp(whole, Scalar(0), Scalar(127)) - zero;
+    return {clamp(whole, Scalar(0), Scalar(127)) - zero, steps.scale};
   }
 
   static Tensor call(const Tensor& x, const Tensor& w, const Tensor& scales, const Tensor& bias,
@@ -221,9 +220,8 @@ struct DynamicLinear {
                as_rows(out, n)))
         return out;
     }
-    double scale = 1;
-    const Tensor rows = reshape(x, Dims{x.numel() / std::max<int64_t>(k, 1), k});
-    Tensor out = _weight_int8pack_mm(in_steps(rows, scale), contiguous(w), scales * Scalar(scale));
+    const auto [steps, scale] = in_steps(reshape(x, Dims{x.numel() / std::max<int64_t>(k, 1), k}));
+    Tensor out = _weight_int8pack_mm(steps, contiguous(w), scales * Scalar(scale));
     if (bias.defined()) out = out + bias;
     out = reshape(out, sizes);
     return with_relu ? relu(out) : out;

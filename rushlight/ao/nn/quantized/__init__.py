@@ -369,6 +369,7 @@ class QFunctional(WithEntries):
     def __init__(self) -> None:
         super().__init__()
         self.scale, self.zero_point = 1.0, 0
+        self.activation_post_process: Module = Identity()
 
     def _steps(self, numbers: Tensor) -> QuantizedTensor:
         return quantized(numbers, Quantizer(rushlight.quint8, self.scale, self.zero_point))

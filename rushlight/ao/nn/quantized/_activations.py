@@ -255,7 +255,8 @@ class _BatchNorm(_Kept):
         """In place of a batch norm that was observed (and the ReLU behind it)."""
         inner = mod[0] if isinstance(mod, nn.Sequential) else mod
         made: Any = cls(inner.num_features, inner.eps)
-        made._keep_steps(*result_steps(mod))
+        scale, zero = result_steps(mod)  # of one element, as in PyTorch's files
+        made.scale, made.zero_point = _C.tensor([scale]), _C.tensor([zero], dtype=_C.int64)
         made.weight, made.bias = inner.weight, inner.bias
         made.running_mean, made.running_var = inner.running_mean, inner.running_var
         return made

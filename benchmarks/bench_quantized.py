@@ -3,9 +3,9 @@
     TORCH_PYTHON=path/to/python python benchmarks/bench_quantized.py [--threads 1 2] [--check]
 
 ResNet-18 quantized statically, an LSTM and a transformer's MLP dynamically, PyTorch on its engine
-x86 (and, for ResNet-18, onednn). All sides take turns. Bars: at most the time of PyTorch's quantized
-model, and less than our float32 model's. What the models compute is compared, too: with PyTorch's
-results, and with those of the float32 model.
+x86 (and, for ResNet-18, onednn). All sides take turns. Bars: at most the time of PyTorch's
+quantized model, and less than our float32 model's. What the models compute is compared, too: with
+PyTorch's results, and with those of the float32 model.
 """
 
 import argparse
@@ -129,8 +129,8 @@ def main():
                        if result.ratio_to(side) > 1]  # fmt: skip
         sections.append(f"## {threads} thread(s)\n\n{markdown(header, rows)}")
     errors = (
-        "## Accuracy\n\nThe root of the mean squared difference, as a share of the results' own, over "
-        "2,000 of them.\n\n" + accuracy(args.only)
+        "## Accuracy\n\nThe root of the mean squared difference, as a share of the results' own, "
+        "over 2,000 of them.\n\n" + accuracy(args.only)
     )
     if not args.only:
         write_report("quantized", __doc__.splitlines()[0].rstrip("."), *sections, errors)

@@ -31,7 +31,9 @@ def integers(shape, low, high, dtype):
 
 
 # 127: what processors without VNNI multiply by oneDNN, too.
-@pytest.mark.parametrize("low, high, dtype", [(0, 255, "uint8"), (0, 127, "uint8"), (-128, 127, "int8")])
+@pytest.mark.parametrize(
+    "low, high, dtype", [(0, 255, "uint8"), (0, 127, "uint8"), (-128, 127, "int8")]
+)
 @pytest.mark.parametrize("rows, k, n", [(1, 5, 3), (40, 64, 17), (3, 300, 65)])
 def test_products(engine, low, high, dtype, rows, k, n):
     x, w = integers((rows, k), low, high, dtype), integers((n, k), -128, 127, "int8")
@@ -153,7 +155,9 @@ def test_steps_keep_the_layout():
     x = rl.randn(2, 3, 4, 5).to(memory_format=rl.channels_last)
     q = rl.quantize_per_tensor(x, 0.1, 3, rl.qint8)
     assert q.stride() == x.stride() and q.dequantize().stride() == x.stride()
-    assert rl.equal(q.int_repr(), rl.quantize_per_tensor(x.contiguous(), 0.1, 3, rl.qint8).int_repr())
+    assert rl.equal(
+        q.int_repr(), rl.quantize_per_tensor(x.contiguous(), 0.1, 3, rl.qint8).int_repr()
+    )
     gaps = rl.randn(4, 6)[:, ::2]
     want = rl.quantize_per_tensor(gaps.contiguous(), 0.1, 3, rl.quint8).int_repr()
     assert rl.equal(rl.quantize_per_tensor(gaps, 0.1, 3, rl.quint8).int_repr(), want)

@@ -1,6 +1,6 @@
 """Quantized modules beyond Linear and Conv, PyTorch's state dicts of them, and training with batch
-norms; numbers as PyTorch 2.13 gives them (on its engine fbgemm: x86 computes transposed convolutions
-with kernels of even sizes wrongly)."""
+norms; numbers as PyTorch 2.13 gives them (on its engine fbgemm: x86 computes transposed
+convolutions with kernels of even sizes wrongly)."""
 
 import copy
 import io
@@ -71,8 +71,8 @@ def test_state_dicts_of_pytorch_load():
     made, x = converted()
     for layer in (made.conv, made.up, made.fc):  # the state dict brings all of these back
         layer.scale, layer.zero_point = 3.0, 1
-        layer.set_weight_bias(rl.quantize_per_tensor(rl.ones(layer.weight().shape), 1.0, 0, rl.qint8),
-                              layer.bias())  # fmt: skip
+        ones = rl.quantize_per_tensor(rl.ones(layer.weight().shape), 1.0, 0, rl.qint8)
+        layer.set_weight_bias(ones, layer.bias())
     assert made(x, INDICES)[0].flatten()[:8].tolist() != pytest.approx(RESULT, abs=STEP)
     made.load_state_dict(rl.load(DATA / "quantized_modules.pt"))
     out, bags = made(x, INDICES)
@@ -210,7 +210,9 @@ def test_modules_with_steps_of_their_own():
         (nnq.ELU(0.03, 40, 0.5), lambda x: nn.functional.elu(x, 0.5)),
     ):
         made = module(Q)
-        assert (made.dequantize() - function(Q.dequantize())).abs().max() <= made.q_scale() / 2 + 1e-6
+        assert (
+            made.dequantize() - function(Q.dequantize())
+        ).abs().max() <= made.q_scale() / 2 + 1e-6
     layer = nn.PReLU(init=0.25)
     layer.qconfig = aq.default_qconfig
     layer.activation_post_process = aq.default_observer()

@@ -28,7 +28,7 @@ struct QuantizedTable {
 };
 
 struct RangeTable {
-  Range (*range)(const float* x, int64_t n);  // n > 0; NaN does not count
+  Range (*range)(const float* x, int64_t n);     // n > 0; NaN does not count
   uint8_t (*bits)(const uint8_t* x, int64_t n);  // those set in any of them
 };
 

@@ -223,10 +223,13 @@ void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samp
 }
 
 const bool registered = [] {
-  pool_loops(DeviceType::CPU) = {
-      max_pool_cpu,     max_pool_values_cpu,       max_pool_backward_cpu,
-      average_pool_cpu, average_pool_backward_cpu, fractional_max_pool_cpu,
-      true};
+  pool_loops(DeviceType::CPU) = {max_pool_cpu,
+                                 max_pool_values_cpu,
+                                 max_pool_backward_cpu,
+                                 average_pool_cpu,
+                                 average_pool_backward_cpu,
+                                 fractional_max_pool_cpu,
+                                 true};
   return true;
 }();
 

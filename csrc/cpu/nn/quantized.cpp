@@ -60,8 +60,8 @@ void dequantize_cpu(const Tensor& x, Steps steps, const Tensor& out) {
   });
 }
 
-void combine_cpu(bool multiply, bool relu, const Tensor& a, Steps of_a, const Tensor& b,
-                 Steps of_b, const Tensor& out, Steps of_out) {
+void combine_cpu(bool multiply, bool relu, const Tensor& a, Steps of_a, const Tensor& b, Steps of_b,
+                 const Tensor& out, Steps of_out) {
   for_type(out, [&]<class T>() {
     const auto loop = multiply ? kernels<T>().multiply : kernels<T>().add;
     parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {

@@ -11,15 +11,15 @@ namespace rush::onednn {
 bool adds_bytes_exactly();
 
 struct IntegerProduct {
-  const void* x;     // (m, k) uint8 or int8, end to end
-  bool is_signed;    // x
+  const void* x;   // (m, k) uint8 or int8, end to end
+  bool is_signed;  // x
   Steps of_x;
   const IntegerWeight& w;  // (n, k)
   int64_t m, n, k;
   bool relu;
-  void* out;  // (m, n), end to end
-  DType out_type;  // float32, uint8, int8
-  Steps of_out;    // not of float32
+  void* out;        // (m, n), end to end
+  DType out_type;   // float32, uint8, int8
+  Steps of_out;     // not of float32
   bool accumulate;  // float32: onto what out holds; neither bias nor relu then
 };
 // False: not done, take another way.

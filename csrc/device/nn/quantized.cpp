@@ -13,8 +13,8 @@ Steps steps_for(double low, double high, int64_t most) {
   if (scale == 0 || std::isinf(1 / scale)) scale = 0.1;
   // Whichever end gives the smaller error is where the zero is counted from.
   const double from_low = -low / scale, from_high = double(most) - high / scale;
-  const double zero = std::abs(low / scale) < double(most) + std::abs(high / scale) ? from_low
-                                                                                   : from_high;
+  const double zero =
+      std::abs(low / scale) < double(most) + std::abs(high / scale) ? from_low : from_high;
   const double whole = std::clamp(std::nearbyint(zero), 0.0, double(most));
   return {std::max(scale, kSmallest), std::isnan(whole) ? 0 : int64_t(whole)};
 }

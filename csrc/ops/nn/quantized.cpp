@@ -32,9 +32,7 @@ bool is_plain(const T&... tensors) {
   return (fine(tensors) && ...);
 }
 
-Tensor in_floats(const Tensor& x) {
-  return to(x, DType::Float32, false, false, std::nullopt);
-}
+Tensor in_floats(const Tensor& x) { return to(x, DType::Float32, false, false, std::nullopt); }
 // The numbers that integers stand for, in steps.
 Tensor from_zero(const Tensor& x, Steps steps) {
   const Tensor wide = in_floats(x);
@@ -66,13 +64,13 @@ struct InAndOut {
 
 void check_weight(const char* op, const Tensor& x, const IntegerWeight& w, int64_t outputs) {
   check_dtype(w.w.dtype() == DType::Int8, op, "the weight must be int8, got ", w.w.dtype());
-  check_dtype(w.scales.dtype() == DType::Float32 &&
-                  (!w.bias.defined() || w.bias.dtype() == DType::Float32),
-              op, "scales and bias must be float32, got ", w.scales.dtype());
-  check_shape(w.scales.sizes() == Dims{outputs} &&
-                  (!w.bias.defined() || w.bias.sizes() == Dims{outputs}),
-              op, "needs ", outputs, " scales, and as many numbers of a bias; got shapes ",
-              w.scales.sizes(), " and ", w.bias.defined() ? w.bias.sizes() : Dims{});
+  check_dtype(
+      w.scales.dtype() == DType::Float32 && (!w.bias.defined() || w.bias.dtype() == DType::Float32),
+      op, "scales and bias must be float32, got ", w.scales.dtype());
+  check_shape(
+      w.scales.sizes() == Dims{outputs} && (!w.bias.defined() || w.bias.sizes() == Dims{outputs}),
+      op, "needs ", outputs, " scales, and as many numbers of a bias; got shapes ",
+      w.scales.sizes(), " and ", w.bias.defined() ? w.bias.sizes() : Dims{});
   common_device(op, {&x, &w.w, &w.scales, &w.bias});
 }
 
@@ -184,7 +182,8 @@ struct QuantizedLinear {
                with_relu, as_rows(out, n), ends.out))
         return out;
     }
-    const Tensor rows = reshape(from_zero(x, ends.in), Dims{x.numel() / std::max<int64_t>(k, 1), k});
+    const Tensor rows =
+        reshape(from_zero(x, ends.in), Dims{x.numel() / std::max<int64_t>(k, 1), k});
     Tensor sums = _weight_int8pack_mm(rows, contiguous(w), scales * Scalar(ends.in.scale));
     if (bias.defined()) sums = sums + bias;
     return integers(reshape(sums, sizes), with_relu, ends.out, dtype);
@@ -288,8 +287,7 @@ struct QuantizedConvolution {
     bool fine = w.sizes()[0] % groups == 0 &&
                 x.sizes()[1] == (transposed ? w.sizes()[0] : w.sizes()[1] * groups);
     for (int64_t n : sizes) fine = fine && n > 0;
-    for (uint32_t d = 0; d < extra.size(); ++d)
-      fine = fine && extra[d] < std::max(step[d], gap[d]);
+    for (uint32_t d = 0; d < extra.size(); ++d) fine = fine && extra[d] < std::max(step[d], gap[d]);
     return fine;
   }
 };
@@ -302,15 +300,14 @@ struct DynamicLstm {
                                                  const Tensor& hx, const Tensor& cx, bool reverse) {
     const int64_t units = w_hh.dim() == 2 ? w_hh.sizes()[1] : 0;
     check_shape(x.dim() == 3 && w_ih.dim() == 2 && w_hh.dim() == 2 &&
-                    w_ih.sizes() == Dims{4 * units, x.sizes()[2]} &&
-                    w_hh.sizes()[0] == 4 * units && hx.sizes() == Dims{x.sizes()[1], units} &&
-                    cx.sizes() == hx.sizes(),
+                    w_ih.sizes() == Dims{4 * units, x.sizes()[2]} && w_hh.sizes()[0] == 4 * units &&
+                    hx.sizes() == Dims{x.sizes()[1], units} && cx.sizes() == hx.sizes(),
                 name, "the shapes do not fit together: input ", x.sizes(), ", weights ",
                 w_ih.sizes(), " and ", w_hh.sizes(), ", states ", hx.sizes(), " and ", cx.sizes());
-    check_dtype(x.dtype() == DType::Float32 && hx.dtype() == DType::Float32 &&
-                    cx.dtype() == DType::Float32,
-                name, "input and states must be float32, got ", x.dtype(), ", ", hx.dtype(),
-                " and ", cx.dtype());
+    check_dtype(
+        x.dtype() == DType::Float32 && hx.dtype() == DType::Float32 && cx.dtype() == DType::Float32,
+        name, "input and states must be float32, got ", x.dtype(), ", ", hx.dtype(), " and ",
+        cx.dtype());
     check_weight(name, x, {w_ih, s_ih, bias}, 4 * units);
     check_weight(name, hx, {w_hh, s_hh, {}}, 4 * units);
     if (const auto loop = quantized_loops(x).lstm;
@@ -335,9 +332,7 @@ struct DynamicLstm {
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t t = reverse ? steps - 1 - i : i;
       const Tensor sums = select(inputs, 0, t) + _dynamic_linear(h, w_hh, s_hh, Tensor(), false);
-      const auto gate = [&](int64_t g) {
-        return slice(sums, 1, g * units, (g + 1) * units, 1);
-      };
+      const auto gate = [&](int64_t g) { return slice(sums, 1, g * units, (g + 1) * units, 1); };
       c = sigmoid(gate(1)) * c + sigmoid(gate(0)) * tanh(gate(2));
       h = sigmoid(gate(3)) * tanh(c);
       outs[size_t(t)] = h;

@@ -76,6 +76,8 @@ _QAT: dict[type, Any] = {
         if name[0].isupper()
     },
 }
+
+
 def get_default_static_quant_module_mappings() -> dict[type, Any]:
     """What convert puts in place of what."""
     return dict(_STATIC)
@@ -111,8 +113,8 @@ def _observe(module: Module, qconfig: QConfig) -> None:
     """From now on the module's results pass through an observer."""
     if isinstance(module, _TRANSPOSED) and qconfig.weight().qscheme.name.startswith("per_channel"):
         raise AssertionError(
-            f"prepare: the weight of a {type(module).__name__} is quantized as a whole; its qconfig "
-            "needs an observer such as default_weight_observer"
+            f"prepare: the weight of a {type(module).__name__} is quantized as a whole; its "
+            "qconfig needs an observer such as default_weight_observer"
         )
     module.activation_post_process = qconfig.activation()
     if not isinstance(module, quantized.FloatFunctional):

@@ -145,16 +145,17 @@ Primitive make_product(const IntegerProduct& p, const Form& form) {
   if (form.has_bias) out.bias = with_strides(Dims{1, p.n}, Dims{p.n, 1}, dnnl_f32);
   const auto weight = any_layout(Dims{p.k, p.n}, dnnl_s8);
   const auto attr = attributes(form, 1 << 1);
-  const dnnl_status_t status = library()->matmul_primitive_desc_create(
-      &out.desc.out(), engine(), out.x.get(), weight.get(), out.bias.get(), out.out.get(),
-      attr.get());
+  const dnnl_status_t status =
+      library()->matmul_primitive_desc_create(&out.desc.out(), engine(), out.x.get(), weight.get(),
+                                              out.bias.get(), out.out.get(), attr.get());
   if (is_refused(status)) return out;
   // oneDNN's older way packs the weight at each call, which few rows do not repay.
   constexpr int64_t kFewRows = 16;
   const bool few = p.m < kFewRows;
-  finish(out, form, p.n,
-         few ? [](std::string_view by) { return !by.starts_with("ref") && !by.starts_with("gemm"); }
-             : [](std::string_view by) { return !by.starts_with("ref"); });
+  finish(
+      out, form, p.n,
+      few ? [](std::string_view by) { return !by.starts_with("ref") && !by.starts_with("gemm"); }
+          : [](std::string_view by) { return !by.starts_with("ref"); });
   return out;
 }
 
@@ -174,8 +175,8 @@ struct Geometry {
       dilation[at] = s.dilation[i] - 1;
       before[at] = s.padding[i];
       // What makes the sizes come out: a transposed one may have less, by its output padding.
-      after[at] = transposed ? (from[i] - 1) * s.stride[i] + reach - s.padding[i] - to[i]
-                             : s.padding[i];
+      after[at] =
+          transposed ? (from[i] - 1) * s.stride[i] + reach - s.padding[i] - to[i] : s.padding[i];
       fits = fits && std::max({s.stride[i], s.dilation[i], s.padding[i]}) <= kLargest &&
              (transposed || (from[i] + 2 * s.padding[i] - reach) / s.stride[i] + 1 == to[i]);
     }
@@ -234,8 +235,12 @@ bool multiply_integers(const IntegerProduct& p) {
   if (!available()) return false;
   // Float results are those of steps that change from call to call; the weight's layout should not.
   const bool has_zero = p.of_x.zero != 0 || p.out_type == DType::Float32;
-  const Form form{p.is_signed ? dnnl_s8 : dnnl_u8, type_of(p.out_type), has_zero,
-                  p.w.bias.defined() && !p.accumulate, p.relu, p.accumulate};
+  const Form form{p.is_signed ? dnnl_s8 : dnnl_u8,
+                  type_of(p.out_type),
+                  has_zero,
+                  p.w.bias.defined() && !p.accumulate,
+                  p.relu,
+                  p.accumulate};
   PrimitiveKey key(PrimitiveKey::IntegerProduct);
   key << p.m << p.n << p.k << prepare_threads() << form;
   const auto found = cached_primitive<Primitive>(key, [&] { return make_product(p, form); });
@@ -247,8 +252,8 @@ bool multiply_integers(const IntegerProduct& p) {
 bool convolve_integers(ConvKind kind, const ConvShape& s, const Tensor& x, Steps of_x,
                        const IntegerWeight& w, bool relu, const Tensor& out, Steps of_out) {
   if (!available()) return false;
-  const Form form{type_of(x.dtype()), type_of(out.dtype()), of_x.zero != 0,
-                  w.bias.defined(),   relu,                 false};
+  const Form form{
+      type_of(x.dtype()), type_of(out.dtype()), of_x.zero != 0, w.bias.defined(), relu, false};
   PrimitiveKey key(PrimitiveKey::IntegerConvolution);
   for (int64_t v : {s.batch, s.channels, s.out_channels, s.groups, int64_t(s.dims), int64_t(kind),
                     int64_t(prepare_threads())})

@@ -62,11 +62,10 @@ void Port::decide(const_dnnl_memory_desc_t as_wanted, bool written) {
   const auto attr = user_scratchpad();
   const_dnnl_memory_desc_t from = written ? wanted : given.get(),
                            to = written ? given.get() : wanted;
-  check_status(dnn.reorder_primitive_desc_create(&reorder_desc.out(), from, engine(), to,
-                                                 engine(), attr.get()),
+  check_status(dnn.reorder_primitive_desc_create(&reorder_desc.out(), from, engine(), to, engine(),
+                                                 attr.get()),
                "describing a reorder");
-  reorder_scratchpad =
-      dnn.primitive_desc_query_md(reorder_desc.get(), dnnl_query_scratchpad_md, 0);
+  reorder_scratchpad = dnn.primitive_desc_query_md(reorder_desc.get(), dnnl_query_scratchpad_md, 0);
   check_status(dnn.primitive_create(&reorder.out(), reorder_desc.get()), "making a reorder");
 }
 

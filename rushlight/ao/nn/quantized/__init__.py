@@ -33,6 +33,7 @@ from rushlight.ao.nn.quantized._embedding import Embedding, EmbeddingBag
 from rushlight.ao.nn.quantized._joined import joined_parts
 from rushlight.ao.nn.quantized._state import (
     LinearPackedParams,
+    Packed,
     WithEntries,
     step_entries,
     take_steps,
@@ -50,6 +51,7 @@ from rushlight.nn import Identity, Module
 from rushlight.nn import functional as F
 
 __all__ = [
+    "ELU",
     "BNReLU2d",
     "BNReLU3d",
     "BatchNorm2d",
@@ -65,7 +67,6 @@ __all__ = [
     "ConvTranspose3d",
     "DeQuantize",
     "Dropout",
-    "ELU",
     "Embedding",
     "EmbeddingBag",
     "FloatFunctional",
@@ -143,9 +144,9 @@ class Linear(PackedLinear):
         """x @ weight.T + bias, in the layer's own steps."""
         x = checked_input("Linear", x)
         rows_of(self, x)
-        return self._result(
-            _C._quantized_linear(plain(x), *self._packed.parts, *self._steps(x))
-        )
+        w: Packed = self._packed
+        made = _C._quantized_linear(plain(x), w.integers, w.scales, w.bias, *self._steps(x))
+        return self._result(made)
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Linear:
@@ -191,10 +192,13 @@ class _AnyConv(QuantizedLayer):
     def _run(self, x: Tensor, transposed: bool, extra: Any) -> Tensor:
         x = checked_input(type(self).__name__, x)
         integers, padding = self._padded(x)
-        single = integers.dim() == self._packed.integers.dim() - 1
+        w: Packed = self._packed
+        single = integers.dim() == w.integers.dim() - 1
+        steps, zeros, relu, dtype = self._steps(x)
         made = _C._quantized_convolution(
-            integers.unsqueeze(0) if single else integers, *self._packed.parts, self.stride,
-            padding, self.dilation, transposed, extra, self.groups, *self._steps(x),
+            integers.unsqueeze(0) if single else integers, w.integers, w.scales, w.bias,
+            self.stride, padding, self.dilation, transposed, extra, self.groups, steps, zeros,
+            relu, dtype,
         )  # fmt: skip
         return self._result(made.squeeze(0) if single else made)
 
@@ -378,7 +382,10 @@ class QFunctional(WithEntries):
         name = "mul" if multiply else "add"
         p, q = (checked_input(name, t)._by_tensor(name) for t in (x, y))
         made = Quantizer(p.dtype, self.scale, self.zero_point)
-        scales, zeros = [p.scale, q.scale, self.scale], [p.zero_point, q.zero_point, made.zero_point]
+        scales, zeros = (
+            [p.scale, q.scale, self.scale],
+            [p.zero_point, q.zero_point, made.zero_point],
+        )
         integers = _C._quantized_combine(plain(x), plain(y), scales, zeros, multiply, relu)
         return QuantizedTensor.of(integers, made)
 

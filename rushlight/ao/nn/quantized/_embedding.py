@@ -142,8 +142,8 @@ def quantized_rows(mod: Any) -> Any:
     observer = mod.qconfig.weight()
     if observer.qscheme != rushlight.per_channel_affine_float_qparams:
         raise AssertionError(
-            "Embedding.from_float: the weight's observer must choose float steps by row, as that of "
-            f"float_qparams_weight_only_qconfig does; got {observer.qscheme}"
+            "Embedding.from_float: the weight's observer must choose float steps by row, as that "
+            f"of float_qparams_weight_only_qconfig does; got {observer.qscheme}"
         )
     weight = mod.weight.detach().float()
     observer(weight)

@@ -21,7 +21,7 @@ class WithEntries(Module):
         """Takes what _entries of another module gave; raises for what does not fit."""
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[no-untyped-call]
+        super()._save_to_state_dict(destination, prefix, keep_vars)
         for name, value in self._entries().items():
             destination[prefix + name] = value
 
@@ -30,14 +30,16 @@ class WithEntries(Module):
         unexpected_keys: Any, error_msgs: Any,
     ) -> None:  # fmt: skip
         names = list(self._entries())
-        found = {name: state_dict.pop(prefix + name) for name in names if prefix + name in state_dict}
+        found = {
+            name: state_dict.pop(prefix + name) for name in names if prefix + name in state_dict
+        }
         missing_keys += [prefix + name for name in names if name not in found]
         if len(found) == len(names):
             try:
                 self._take(found)
             except (TypeError, ValueError, RuntimeError) as error:
                 error_msgs.append(f"{prefix.rstrip('.')}: {error}")
-        super()._load_from_state_dict(  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
@@ -103,18 +105,13 @@ class Packed:
         """The shapes of weight and bias."""
         return tuple(self.weight.shape), None if self.bias is None else tuple(self.bias.shape)
 
-    @property
-    def parts(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """As the operators take them."""
-        return self.integers, self.scales, self.bias
-
 
 def checked_pack(old: Packed, weight: Any, bias: Any) -> Packed:
     """A weight from a file, in place of one that it must be like."""
     made = Packed(weight, bias, old.outputs)
     if made.likeness != old.likeness:
         raise ValueError(
-            f"size mismatch: weight and bias have shapes {made.likeness}, the layer's {old.likeness}"
+            f"size mismatch: weight and bias are {made.likeness}, the layer's {old.likeness}"
         )
     return made
 

@@ -66,7 +66,7 @@ class QuantizedLayer(WithEntries):
         """The bias, in floats."""
         return self._packed.bias
 
-    def _steps(self, x: QuantizedTensor) -> tuple[Any, ...]:
+    def _steps(self, x: QuantizedTensor) -> tuple[list[float], list[int], bool, _C.dtype]:
         """Both ends' scales and zero points, and what becomes of the sums."""
         q = x._quantizer
         scales, zeros = [q.scale, self.scale], [q.zero_point, self.zero_point]
@@ -94,7 +94,7 @@ class PackedLinear(QuantizedLayer):
 
     _packed_params: LinearPackedParams
 
-    @property  # type: ignore[override]
+    @property
     def _packed(self) -> Packed:
         return self._packed_params.packed
 

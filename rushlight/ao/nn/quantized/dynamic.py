@@ -38,7 +38,8 @@ class Linear(PackedLinear):
     def forward(self, x: Tensor) -> Tensor:
         """x @ weight.T + bias."""
         rows_of(self, x)
-        made = _C._dynamic_linear(x.float(), *self._packed.parts, self._with_relu)
+        w: Packed = self._packed
+        made = _C._dynamic_linear(x.float(), w.integers, w.scales, w.bias, self._with_relu)
         return made.to(x.dtype)
 
     @classmethod

@@ -107,8 +107,11 @@ _COMPUTED = frozenset(
     """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
     adaptive_avg_pool3d relu relu6 hardtanh clamp threshold leaky_relu gelu""".split()
 )
-# What has a range that is known: steps of 1 / 256 from 0, or of 2 / 256 around it.
-_BOUNDED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (2 / 256, 128)}
+# What has a range that is known: from 0 to 1, and from -1 to 1.
+_BOUNDED = {
+    **dict.fromkeys("sigmoid hardsigmoid".split(), (1 / 256, 0)),
+    **dict.fromkeys("tanh".split(), (2 / 256, 128)),
+}
 _QUESTIONS = frozenset(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous data_ptr
     get_device is_floating_point is_complex untyped_storage len hash is_shared get

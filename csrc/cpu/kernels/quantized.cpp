@@ -99,22 +99,14 @@ uint8_t bits(const uint8_t* x, int64_t n) {
   return all;
 }
 
-constexpr RangeTable ranges = {range, bits};
+constexpr QuantizedTables tables = {Loops<uint8_t>::table, Loops<int8_t>::table, range, bits};
 
 }  // namespace
 }  // namespace RUSH_ISA
 
 template <>
-const QuantizedTable<uint8_t>* quantized_table<Isa::RUSH_ISA, uint8_t>() {
-  return &RUSH_ISA::Loops<uint8_t>::table;
-}
-template <>
-const QuantizedTable<int8_t>* quantized_table<Isa::RUSH_ISA, int8_t>() {
-  return &RUSH_ISA::Loops<int8_t>::table;
-}
-template <>
-const RangeTable* range_table<Isa::RUSH_ISA>() {
-  return &RUSH_ISA::ranges;
+const QuantizedTables* quantized_tables<Isa::RUSH_ISA>() {
+  return &RUSH_ISA::tables;
 }
 
 }  // namespace rush

@@ -27,14 +27,15 @@ struct QuantizedTable {
                    FloatSteps of_out, T* out);
 };
 
-struct RangeTable {
+// Those of both types, and of floats that are to become integers.
+struct QuantizedTables {
+  QuantizedTable<uint8_t> unsigned_bytes;
+  QuantizedTable<int8_t> signed_bytes;
   Range (*range)(const float* x, int64_t n);     // n > 0; NaN does not count
   uint8_t (*bits)(const uint8_t* x, int64_t n);  // those set in any of them
 };
 
-template <Isa isa, class T>
-const QuantizedTable<T>* quantized_table();
 template <Isa isa>
-const RangeTable* range_table();
+const QuantizedTables* quantized_tables();
 
 }  // namespace rush

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <mutex>
+#include <type_traits>
 #include <vector>
 
 #include "core/interrupt.h"
@@ -26,12 +27,15 @@ namespace {
 constexpr int64_t kGrain = 1 << 15;  // elements of a piece
 constexpr int64_t kMostOfSeven = 127;
 
+const QuantizedTables& tables() {
+  return kernels_in_use([]<Isa isa>() { return quantized_tables<isa>(); });
+}
 template <class T>
 const QuantizedTable<T>& kernels() {
-  return kernels_in_use([]<Isa isa>() { return quantized_table<isa, T>(); });
-}
-const RangeTable& ranges() {
-  return kernels_in_use([]<Isa isa>() { return range_table<isa>(); });
+  if constexpr (std::is_signed_v<T>)
+    return tables().signed_bytes;
+  else
+    return tables().unsigned_bytes;
 }
 
 FloatSteps in_floats(Steps s) { return {float(s.scale), float(s.zero)}; }
@@ -78,7 +82,7 @@ bool sums_are_exact(const Tensor& x) {
   if (x.dtype() != DType::UInt8) return false;
   std::atomic<bool> seven{true};
   parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    if (ranges().bits(x.data<uint8_t>() + begin, end - begin) > kMostOfSeven)
+    if (tables().bits(x.data<uint8_t>() + begin, end - begin) > kMostOfSeven)
       seven.store(false, std::memory_order_relaxed);
   });
   return seven;
@@ -92,16 +96,22 @@ bool linear_cpu(const Tensor& x, Steps of_x, const IntegerWeight& w, bool relu, 
                                     of_out, false});
 }
 
+// Lowers, or raises, what several threads look at.
+template <class Better>
+void improve(std::atomic<float>& best, float own, Better better) {
+  float now = best.load(std::memory_order_relaxed);
+  while (better(own, now) && !best.compare_exchange_weak(now, own, std::memory_order_relaxed)) {
+  }
+}
+
 Range range_of(const float* x, int64_t n) {
-  if (n <= kGrain) return ranges().range(x, n);
-  Range all{INFINITY, -INFINITY};
-  std::mutex one_at_a_time;
+  std::atomic<float> low{INFINITY}, high{-INFINITY};
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    const Range own = ranges().range(x + begin, end - begin);
-    const std::lock_guard lock(one_at_a_time);
-    all = {std::min(all.low, own.low), std::max(all.high, own.high)};
+    const Range own = tables().range(x + begin, end - begin);
+    improve(low, own.low, std::less<float>());
+    improve(high, own.high, std::greater<float>());
   });
-  return all;
+  return {low, high};
 }
 
 // Rows of numbers as integers of seven bits, in the steps that they need.

@@ -178,19 +178,8 @@ class Operand {
 // kept in that layout where it will be asked for again: at once where nothing is recorded (but
 // backward is not the place to begin).
 Ref<Storage> laid_out(const Convolution& c, const Tensor& weight, ConvKind kind) {
-  if (kind == ConvKind::WeightGrad || !c.w.reorder) return {};
-  struct Source {
-    const Port& port;
-    const void* data;
-  } source{c.w, weight.data()};
-  const bool at_once = kind == ConvKind::Forward && !grad_enabled();
-  return weight_in_layout(
-      weight, c.weight_layout, bytes_of(c.w.wanted), at_once,
-      [](void* to, const void* from) {
-        const auto& s = *static_cast<const Source*>(from);
-        s.port.run_reorder(s.data, to, false);
-      },
-      &source);
+  if (kind == ConvKind::WeightGrad) return {};
+  return laid_out(c.w, weight, c.weight_layout, kind == ConvKind::Forward && !grad_enabled());
 }
 
 // weight: see laid_out.

@@ -87,26 +87,11 @@ void finish(Primitive& p, const Form& form, int64_t outputs, bool (*is_fast)(std
   check_status(dnn.primitive_create(&p.primitive.out(), p.desc.get()), "making a primitive");
 }
 
-Ref<Storage> laid_out(const Primitive& p, const Tensor& weight) {
-  if (!p.weight.reorder) return {};
-  struct Source {
-    const Port& port;
-    const void* data;
-  } source{p.weight, weight.data()};
-  return weight_in_layout(
-      weight, p.layout, bytes_of(p.weight.wanted), true,
-      [](void* to, const void* from) {
-        const auto& s = *static_cast<const Source*>(from);
-        s.port.run_reorder(s.data, to, false);
-      },
-      &source);
-}
-
 void execute(const Primitive& p, const Form& form, const void* x, Steps of_x,
              const IntegerWeight& w, void* out, Steps of_out) {
   const float scale_x = float(of_x.scale), scale_out = float(of_out.scale);
   const auto zero_x = int32_t(of_x.zero), zero_out = int32_t(of_out.zero);
-  const Ref<Storage> weight = laid_out(p, w.w), pad = scratch(p.scratchpad);
+  const Ref<Storage> weight = laid_out(p.weight, w.w, p.layout, true), pad = scratch(p.scratchpad);
   Handle<dnnl_memory_t> held[11];
   dnnl_exec_arg_t args[11];
   int count = 0;

@@ -80,4 +80,20 @@ void Port::run_reorder(const void* from, const void* to, bool written) const {
   check_status(library()->primitive_execute(reorder.get(), stream(), 3, args), "a reorder");
 }
 
+Ref<Storage> laid_out(const Port& port, const Tensor& weight, const WeightLayout& layout,
+                      bool at_once) {
+  if (!port.reorder) return {};
+  struct Source {
+    const Port& port;
+    const void* data;
+  } source{port, weight.data()};
+  return weight_in_layout(
+      weight, layout, bytes_of(port.wanted), at_once,
+      [](void* to, const void* from) {
+        const auto& s = *static_cast<const Source*>(from);
+        s.port.run_reorder(s.data, to, false);
+      },
+      &source);
+}
+
 }  // namespace rush::onednn

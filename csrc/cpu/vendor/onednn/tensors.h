@@ -41,4 +41,9 @@ struct Port {
   void run_reorder(const void* from, const void* to, bool written) const;
 };
 
+// A weight that is only read, in the layout that its port's reorder leads to; null where there is no
+// reorder. `at_once`: see weight_in_layout.
+Ref<Storage> laid_out(const Port& port, const Tensor& weight, const WeightLayout& layout,
+                      bool at_once);
+
 }  // namespace rush::onednn

@@ -41,7 +41,7 @@ class _WithNorm:
         return made
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> nn.Module:
         """In place of a joined module that has a qconfig; it takes its parameters over."""
         if getattr(mod, "qconfig", None) is None:
             raise AssertionError(
@@ -56,13 +56,13 @@ class _WithNorm:
         made.train(mod.training)
         return made
 
-    def update_bn_stats(self) -> Any:
+    def update_bn_stats(self) -> _WithNorm:
         """The norm follows the batches again."""
         self.freeze_bn = False
         self.bn.train()
         return self
 
-    def freeze_bn_stats(self) -> Any:
+    def freeze_bn_stats(self) -> _WithNorm:
         """The norm stays with the statistics that it has."""
         self.freeze_bn = True
         self.bn.eval()

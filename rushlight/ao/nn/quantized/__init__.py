@@ -219,7 +219,7 @@ class _AnyConv(QuantizedLayer):
         return integers, [total // 2 for total in spread]
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> _AnyConv:
         """In place of a convolution that was observed (and the norm or the ReLU behind it)."""
         inner, weight, bias = joined_parts(mod)
         arguments = {name: getattr(inner, name) for name in cls._KEPT if name[0] != "_"}

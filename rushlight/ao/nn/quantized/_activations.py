@@ -215,10 +215,11 @@ class _InstanceNorm(_Kept):
         self._keep_steps(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> nn.Module:
         """In place of an instance norm that was observed."""
         about = (mod.num_features, mod.weight, mod.bias)
-        return cls(*about, *result_steps(mod), mod.eps, affine=mod.affine)
+        made: Any = cls(*about, *result_steps(mod), mod.eps, affine=mod.affine)
+        return made
 
 
 class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
@@ -251,7 +252,7 @@ class _BatchNorm(_Kept):
         return y.relu() if self._with_relu else y
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> nn.Module:
         """In place of a batch norm that was observed (and the ReLU behind it)."""
         inner = mod[0] if isinstance(mod, nn.Sequential) else mod
         made: Any = cls(inner.num_features, inner.eps)

@@ -83,7 +83,7 @@ class Embedding(nn.Module):
         return self._packed_params.rows(indices)
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Embedding:
         """In place of an embedding whose qconfig is float_qparams_weight_only_qconfig."""
         made = cls(mod.num_embeddings, mod.embedding_dim, **cls._options(mod))
         made.set_weight(quantized_rows(mod))
@@ -137,7 +137,7 @@ class EmbeddingBag(Embedding):
         return {"mode": mod.mode, "include_last_offset": mod.include_last_offset}
 
 
-def quantized_rows(mod: Any) -> Any:
+def quantized_rows(mod: Any) -> Tensor:
     """The rows in the steps that the observer of the module's qconfig chooses."""
     observer = mod.qconfig.weight()
     if observer.qscheme != rushlight.per_channel_affine_float_qparams:

@@ -109,9 +109,10 @@ class PackedLinear(QuantizedLayer):
         take_steps(self, entries)
 
 
-def zero_weight(shape: Any) -> Any:
+def zero_weight(shape: Any) -> Tensor:
     """What a layer has before it gets its weight."""
-    return rushlight.quantize_per_tensor(_C.zeros(shape), 1.0, 0, rushlight.qint8)
+    made: Any = rushlight.quantize_per_tensor(_C.zeros(shape), 1.0, 0, rushlight.qint8)
+    return made
 
 
 def result_steps(mod: Any) -> tuple[float, int]:

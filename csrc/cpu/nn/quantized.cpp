@@ -164,8 +164,9 @@ bool convolve_cpu(ConvKind kind, const ConvShape& shape, const Tensor& x, Steps 
   return onednn::convolve_integers(kind, shape, image, of_x, w, relu, out, of_out);
 }
 
-bool lstm_cpu(const Tensor& x, const IntegerWeight& w_input, const IntegerWeight& w_state,
-              bool reverse, const Tensor& h, const Tensor& c, const Tensor& out) {
+bool recurrent_layer_cpu(const Tensor& x, const IntegerWeight& w_input,
+                         const IntegerWeight& w_state, bool reverse, const Tensor& h,
+                         const Tensor& c, const Tensor& out) {
   if (!onednn::available()) return false;
   const int64_t steps = x.sizes()[0], batch = x.sizes()[1], units = h.sizes()[1];
   const int64_t row = 4 * units;
@@ -202,8 +203,9 @@ bool lstm_cpu(const Tensor& x, const IntegerWeight& w_input, const IntegerWeight
 }
 
 const bool registered = [] {
-  quantized_loops(DeviceType::CPU) = {quantize_cpu,       dequantize_cpu, combine_cpu, linear_cpu,
-                                      dynamic_linear_cpu, convolve_cpu,   lstm_cpu};
+  quantized_loops(DeviceType::CPU) = {quantize_cpu,       dequantize_cpu,     combine_cpu,
+                                      linear_cpu,         dynamic_linear_cpu, convolve_cpu,
+                                      recurrent_layer_cpu};
   return true;
 }();
 

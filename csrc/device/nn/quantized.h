@@ -48,8 +48,9 @@ struct QuantizedLoops {
                    const IntegerWeight& w, bool relu, const Tensor& out, Steps of_out) = nullptr;
   // One direction of an LSTM over x (time, batch, features) as dynamic_linear computes it; the
   // bias is that of w_input. h and c hold the first state and get the last one. All contiguous.
-  bool (*lstm)(const Tensor& x, const IntegerWeight& w_input, const IntegerWeight& w_state,
-               bool reverse, const Tensor& h, const Tensor& c, const Tensor& out) = nullptr;
+  bool (*recurrent_layer)(const Tensor& x, const IntegerWeight& w_input,
+                          const IntegerWeight& w_state, bool reverse, const Tensor& h,
+                          const Tensor& c, const Tensor& out) = nullptr;
 };
 inline constinit DeviceTable<QuantizedLoops> quantized_loops;
 

@@ -191,7 +191,7 @@ struct QuantizedLinear {
 };
 
 struct DynamicLinear {
-  static constexpr const char* name = "linear";
+  static constexpr const char* name = "dynamic linear";
 
   // Numbers as integers less their zero, and the scale.
   static std::pair<Tensor, double> in_steps(const Tensor& x) {
@@ -293,7 +293,7 @@ struct QuantizedConvolution {
 };
 
 struct DynamicLstm {
-  static constexpr const char* name = "lstm";
+  static constexpr const char* name = "quantized LSTM";
   static std::tuple<Tensor, Tensor, Tensor> call(const Tensor& x, const Tensor& w_ih,
                                                  const Tensor& s_ih, const Tensor& w_hh,
                                                  const Tensor& s_hh, const Tensor& bias,
@@ -310,7 +310,7 @@ struct DynamicLstm {
         cx.dtype());
     check_weight(name, x, {w_ih, s_ih, bias}, 4 * units);
     check_weight(name, hx, {w_hh, s_hh, {}}, 4 * units);
-    if (const auto loop = quantized_loops(x).lstm;
+    if (const auto loop = quantized_loops(x).recurrent_layer;
         loop && is_plain(x, hx, cx, bias) && x.numel() > 0 && units > 0) {
       const Tensor h = clone_data(contiguous_data(hx)), c = clone_data(contiguous_data(cx));
       const Tensor out = make_tensor(Dims{x.sizes()[0], x.sizes()[1], units}, DType::Float32);

@@ -68,7 +68,7 @@ class _WithNorm:
         self.bn.eval()
         return self
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> _WithNorm:
         """Training or evaluation; a norm that is frozen stays so."""
         module: Any = super()
         module.train(mode)

@@ -77,8 +77,9 @@ def resnet18(lib, classes=1000):
     return fill(lib, ResNet())
 
 
-def resnet18_int8(lib, backend="x86", batches=2, size=224):
-    """The same with integers, observed over random images."""
+def resnet18_int8(lib, backend="x86", images=8, size=224):
+    """The same with integers, observed over one batch of random images: PyTorch joins the histograms
+    of several in another way."""
     _, aq, _ = _modules(lib)
     lib.backends.quantized.engine = backend
     model = resnet18(lib)
@@ -91,8 +92,7 @@ def resnet18_int8(lib, backend="x86", batches=2, size=224):
     model.qconfig = aq.get_default_qconfig(backend)
     seen = aq.prepare(aq.fuse_modules(model, groups))
     with lib.no_grad():
-        for i in range(batches):
-            seen(numbers(lib, 4, 3, size, size, seed=10 + i))
+        seen(numbers(lib, images, 3, size, size, seed=10))
     return aq.convert(seen)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import rushlight
 from rushlight import _C, Tensor
-from rushlight._quantized.tensor import QuantizedTensor
+from rushlight._quantized.tensor import QuantizedTensor, plain
 from rushlight.nn import Module
 
 
@@ -67,7 +67,7 @@ def weight_scales(weight: QuantizedTensor, outputs: int) -> Tensor:
 
 def weight_integers(weight: QuantizedTensor) -> Tensor:
     """The integers less their zero points, in int8 where they fit."""
-    q, integers = weight._quantizer, weight.int_repr()
+    q, integers = weight._quantizer, plain(weight).contiguous()
     zero = q.zero_point
     if q.axis is None and zero == 0:
         return integers
@@ -83,8 +83,7 @@ def weight_integers(weight: QuantizedTensor) -> Tensor:
 
 class Packed:
     """A quantized weight with its bias, ready to be multiplied with: integers around 0 and one
-    scale for each of `outputs` (0: as many as the weight is long). The integers are a copy: nobody
-    writes to them."""
+    scale for each of `outputs` (0: as many as the weight is long)."""
 
     def __init__(self, weight: QuantizedTensor, bias: Tensor | None, outputs: int = 0) -> None:
         if not isinstance(weight, QuantizedTensor) or weight.dtype != rushlight.qint8:

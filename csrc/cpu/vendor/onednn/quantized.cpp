@@ -7,8 +7,10 @@
 // oneDNN wants them, with their sums beside them where x has a zero (cpu/nn/weight_layouts.h).
 #include "cpu/vendor/onednn_quantized.h"
 
+#include <optional>
 #include <string_view>
 
+#include "core/threads.h"
 #include "cpu/vendor/onednn/library.h"
 #include "cpu/vendor/onednn/tensors.h"
 #include "cpu/vendor/onednn_matmul.h"
@@ -206,6 +208,16 @@ Primitive make_convolution(ConvKind kind, const ConvShape& s, const Tensor& x, c
   return out;
 }
 
+// A team of threads is not worth waking for some microseconds' work, least of all in a loop over
+// time. In multiply-adds.
+constexpr double kLeastShared = 2e6;
+struct Alone {
+  std::optional<OneThread> scope;
+  explicit Alone(double work) {
+    if (work < kLeastShared) scope.emplace();
+  }
+};
+
 }  // namespace
 
 bool adds_bytes_exactly() {
@@ -218,6 +230,7 @@ bool adds_bytes_exactly() {
 
 bool multiply_integers(const IntegerProduct& p) {
   if (!available()) return false;
+  const Alone serial(double(p.m) * double(p.n) * double(p.k));
   // Float results are those of steps that change from call to call; the weight's layout should not.
   const bool has_zero = p.of_x.zero != 0 || p.out_type == DType::Float32;
   const Form form{p.is_signed ? dnnl_s8 : dnnl_u8,
@@ -237,6 +250,8 @@ bool multiply_integers(const IntegerProduct& p) {
 bool convolve_integers(ConvKind kind, const ConvShape& s, const Tensor& x, Steps of_x,
                        const IntegerWeight& w, bool relu, const Tensor& out, Steps of_out) {
   if (!available()) return false;
+  const Alone serial(double(s.batch) * double(s.output_points()) * double(s.out_channels) *
+                     double(s.group_channels()) * double(s.kernel_points()));
   const Form form{
       type_of(x.dtype()), type_of(out.dtype()), of_x.zero != 0, w.bias.defined(), relu, false};
   PrimitiveKey key(PrimitiveKey::IntegerConvolution);

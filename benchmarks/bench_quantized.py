@@ -133,7 +133,8 @@ def main():
         sections.append(f"## {threads} thread(s)\n\n{markdown(header, rows)}")
     errors = (
         "## Accuracy\n\nThe root of the mean squared difference, as a share of the results' own, "
-        "over 2,000 of them; and the largest difference between ours and PyTorch's.\n\n" + accuracy(args.only)
+        "over 2,000 of them; and the largest difference between ours and PyTorch's.\n\n"
+        + accuracy(args.only)
     )
     if not args.only:
         write_report("quantized", __doc__.splitlines()[0].rstrip("."), *sections, errors)

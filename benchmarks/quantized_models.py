@@ -78,8 +78,8 @@ def resnet18(lib, classes=1000):
 
 
 def resnet18_int8(lib, backend="x86", images=8, size=224):
-    """The same with integers, observed over one batch of random images: PyTorch joins the histograms
-    of several in another way."""
+    """The same with integers, observed over one batch of random images: PyTorch joins the
+    histograms of several in another way."""
     _, aq, _ = _modules(lib)
     lib.backends.quantized.engine = backend
     model = resnet18(lib)

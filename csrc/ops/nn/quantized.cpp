@@ -23,8 +23,8 @@ void check_integers(const char* op, const char* what, const Tensor& x) {
 }
 
 // May the device's loops have the tensors' memory? Nothing is recorded, changed or batched then.
-template <class... T>
-bool is_plain(const T&... tensors) {
+template <class... Each>
+bool is_plain(const Each&... tensors) {
   if (t_modes & (kIntercept | kForward)) return false;
   const auto fine = [](const Tensor& x) {
     return !x.defined() || !(x.is_batched() || (grad_enabled() && requires_grad(x)));

@@ -6,6 +6,7 @@ from typing import Any
 
 from rushlight import Tensor, nn
 from rushlight.nn import functional as F
+from rushlight.types import Self
 
 __all__ = [
     *("ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d", "ConvBnReLU3d"),
@@ -56,19 +57,19 @@ class _WithNorm:
         made.train(mod.training)
         return made
 
-    def update_bn_stats(self) -> _WithNorm:
+    def update_bn_stats(self) -> Self:
         """The norm follows the batches again."""
         self.freeze_bn = False
         self.bn.train()
         return self
 
-    def freeze_bn_stats(self) -> _WithNorm:
+    def freeze_bn_stats(self) -> Self:
         """The norm stays with the statistics that it has."""
         self.freeze_bn = True
         self.bn.eval()
         return self
 
-    def train(self, mode: bool = True) -> _WithNorm:
+    def train(self, mode: bool = True) -> Self:
         """Training or evaluation; a norm that is frozen stays so."""
         module: Any = super()
         module.train(mode)

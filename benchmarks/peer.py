@@ -48,6 +48,11 @@ class Side:
     python: str = sys.executable
     env: dict[str, str] = field(default_factory=dict)
     prelude: str = ""
+    name: str = ""  # where a module has several sides; else the module's
+
+    @property
+    def key(self) -> str:
+        return self.name or self.module
 
 
 @dataclass
@@ -59,7 +64,7 @@ class Case:
     statement: str
     bar: float | None = None  # against PyTorch
     numpy_bar: float | None = None
-    words: dict[str, str] = field(default_factory=dict)  # the statement where a module differs
+    words: dict[str, str] = field(default_factory=dict)  # the statement where a side differs
 
     def statement_for(self, module: str) -> str:
         return self.words.get(module, self.statement)
@@ -91,7 +96,7 @@ class Timing:
 class Result:
     case: Case
     ours: Timing
-    peers: dict[str, Timing]  # by module, in the order of the sides
+    peers: dict[str, Timing]  # by the sides' keys, in their order
 
     def ratio_to(self, module: str) -> float:
         pairs = zip(self.ours.runs, self.peers[module].runs, strict=True)
@@ -162,11 +167,11 @@ class Worker:
             env=env | side.env,
             text=True,
         )
-        self.module = side.module
+        self.key = side.key
         self._ask(prelude=side.prelude)
 
     def prepare(self, case: Case) -> None:
-        self._ask(setup=case.setup, statement=case.statement_for(self.module))
+        self._ask(setup=case.setup, statement=case.statement_for(self.key))
 
     def time(self, number: int) -> float:
         """Seconds for `number` runs."""
@@ -226,7 +231,7 @@ def compare(
                     times.append(min(parts) / share)
                     spent += sum(parts)
             ours, *others = map(Timing, runs)
-            modules = [side.module for side in sides[1:]]
+            modules = [side.key for side in sides[1:]]
             yield Result(case, ours, dict(zip(modules, others, strict=True)))
     finally:
         for worker in workers:

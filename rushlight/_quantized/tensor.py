@@ -48,6 +48,8 @@ class Quantizer(NamedTuple):
     def integers(self, x: _C.Tensor) -> _C.Tensor:
         """The integers for numbers: to nearest, ties to even, and no further than there are."""
         stored = storage_dtype("quantize", self.dtype)
+        if self.axis is None and stored != _C.int32 and x.dtype == _C.float32:
+            return _C._quantize_steps(x, self.scale, self.zero_point, stored)
         low, high = bounds(stored)
         scale, zero = self.along(x)
         steps = (x * (1.0 / scale) + zero).round()
@@ -59,6 +61,8 @@ class Quantizer(NamedTuple):
 
     def numbers(self, integers: _C.Tensor) -> _C.Tensor:
         """The numbers that integers stand for."""
+        if self.axis is None and integers.dtype != _C.int32:
+            return _C._dequantize_steps(integers, self.scale, self.zero_point)
         scale, zero = self.along(integers)
         if integers.dtype == _C.int32:
             return ((integers.double() - zero) * scale.double()).to(_C.float32)
@@ -101,8 +105,13 @@ _COPIES = frozenset("clone contiguous detach cpu cuda pin_memory alias".split())
 # What is computed in floats and rounded to the same steps again.
 _COMPUTED = frozenset(
     """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
-    adaptive_avg_pool3d relu relu6 hardtanh clamp threshold""".split()
+    adaptive_avg_pool3d relu relu6 hardtanh clamp threshold leaky_relu gelu""".split()
 )
+# What has a range that is known: from 0 to 1, and from -1 to 1.
+_BOUNDED = {
+    **dict.fromkeys("sigmoid hardsigmoid".split(), (1 / 256, 0)),
+    **dict.fromkeys("tanh".split(), (2 / 256, 128)),
+}
 _QUESTIONS = frozenset(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous data_ptr
     get_device is_floating_point is_complex untyped_storage len hash is_shared get
@@ -294,6 +303,10 @@ class QuantizedTensor(_C.Tensor):
                 result = first.through_floats(lambda x: func(x, *args[1:], **kwargs))
             in_place = full.endswith("_") and not full.endswith("__")
             return first.copy_(result) if in_place else result
+        if name in _BOUNDED and full == name and first.dtype == DTYPES[_C.uint8]:
+            scale, zero = _BOUNDED[name]
+            steps = Quantizer(first.dtype, scale, zero)
+            return quantized(func(first.dequantize(), *args[1:], **kwargs), steps)
         raise NotImplementedError(_refusal(full))
 
 

@@ -451,6 +451,14 @@ struct Pool {
   static constexpr PoolTable<T> table = {max, average, max_backward, average_backward};
 };
 
+// Bytes have maxima without places, and nothing else.
+template <class T>
+void max_of_bytes(const PoolCall& c, const T* x, T* y, int64_t*, int64_t begin, int64_t end) {
+  Pool<T>::template max_of<false>(c, x, y, nullptr, begin, end);
+}
+template <class T>
+constexpr PoolTable<T> kOfBytes = {max_of_bytes<T>, nullptr, nullptr, nullptr};
+
 }  // namespace
 }  // namespace RUSH_ISA
 
@@ -461,6 +469,14 @@ const PoolTable<float>* pool_table<Isa::RUSH_ISA, float>() {
 template <>
 const PoolTable<double>* pool_table<Isa::RUSH_ISA, double>() {
   return &RUSH_ISA::Pool<double>::table;
+}
+template <>
+const PoolTable<uint8_t>* pool_table<Isa::RUSH_ISA, uint8_t>() {
+  return &RUSH_ISA::kOfBytes<uint8_t>;
+}
+template <>
+const PoolTable<int8_t>* pool_table<Isa::RUSH_ISA, int8_t>() {
+  return &RUSH_ISA::kOfBytes<int8_t>;
 }
 template <>
 const PoolTable<int64_t>* pool_table<Isa::RUSH_ISA, int64_t>() {

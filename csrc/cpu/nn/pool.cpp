@@ -113,7 +113,14 @@ void max_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y,
 }
 
 void max_pool_values_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y) {
-  max_pool_cpu(x, windows, y, Tensor());
+  if (x.dtype() != DType::UInt8 && x.dtype() != DType::Int8)
+    return max_pool_cpu(x, windows, y, Tensor());
+  const Plan plan(x, y, windows);
+  dispatch<DType::UInt8, DType::Int8>("pool", x.dtype(), [&]<class T>() {
+    plan.run(false, [&](int64_t begin, int64_t end) {
+      kernels<T>().max(plan.call, x.data<T>(), y.data<T>(), nullptr, begin, end);
+    });
+  });
 }
 
 void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor& y) {
@@ -216,9 +223,13 @@ void fractional_max_pool_cpu(const Tensor& x, IntList kernel, const Tensor& samp
 }
 
 const bool registered = [] {
-  pool_loops(DeviceType::CPU) = {
-      max_pool_cpu,     max_pool_values_cpu,       max_pool_backward_cpu,
-      average_pool_cpu, average_pool_backward_cpu, fractional_max_pool_cpu};
+  pool_loops(DeviceType::CPU) = {max_pool_cpu,
+                                 max_pool_values_cpu,
+                                 max_pool_backward_cpu,
+                                 average_pool_cpu,
+                                 average_pool_backward_cpu,
+                                 fractional_max_pool_cpu,
+                                 true};
   return true;
 }();
 

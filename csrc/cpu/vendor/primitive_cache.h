@@ -34,7 +34,7 @@ RUSH_API void clear_primitive_cache();
 // What a primitive depends on, its kind first.
 class PrimitiveKey {
  public:
-  enum Kind : int64_t { Matmul, Convolution };
+  enum Kind : int64_t { Matmul, Convolution, IntegerProduct, IntegerConvolution };
   explicit PrimitiveKey(Kind kind) { *this << kind; }
   PrimitiveKey& operator<<(int64_t number) {
     numbers_[size_t(count_++)] = number;

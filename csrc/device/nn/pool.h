@@ -28,6 +28,7 @@ struct PoolLoops {
   // one. All may lie in any way.
   void (*fractional_max)(const Tensor& x, IntList kernel, const Tensor& samples, const Tensor& y,
                          const Tensor& indices) = nullptr;
+  bool max_values_of_bytes = false;  // does max_values take uint8 and int8, too?
 };
 inline constinit DeviceTable<PoolLoops> pool_loops;
 

@@ -91,8 +91,10 @@ struct ScaledMm {
     if (!product || !product(by_rows(a), by_columns(b), contiguous_data(scale_a),
                              contiguous_data(scale_b), bias, to, rows, fast))
       compose(a, b, scale_a, scale_b, bias, to);
+    // cuBLASLt multiplies by it, PyTorch's CPUs divide: programs for each expect it so.
     if (narrow && scale_result.defined())
-      map_binary(BinaryFn::Mul, to, scale_result, to, {}, DType::Float32);
+      map_binary(out.is_cpu() ? BinaryFn::Div : BinaryFn::Mul, to, scale_result, to, {},
+                 DType::Float32);
     if (!to.is_same(out)) copy_data(out, to);
   }
 

@@ -8,6 +8,7 @@
 #include "ops/framework/op.h"
 #include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
+#include "ops/nn/conv_shape.h"
 #include "ops/nn/spread.h"
 
 namespace rush {
@@ -15,31 +16,6 @@ namespace rush {
 namespace {
 
 Tensor conjugate(const Tensor& x) { return x.is_complex() ? conj(x) : x; }
-
-// The tensors' sizes and the numbers of a call as one ConvShape.
-ConvShape shape_of(IntList input, IntList weight, IntList output, IntList stride, IntList padding,
-                   IntList dilation, int64_t groups) {
-  ConvShape s{int(input.size()) - 2,
-              input[0],
-              input[1],
-              output[1],
-              groups,
-              {1, 1, 1},
-              {1, 1, 1},
-              {1, 1, 1},
-              {1, 1, 1},
-              {0, 0, 0},
-              {1, 1, 1}};
-  for (size_t i = 0, at = size_t(3 - s.dims); i < size_t(s.dims); ++i, ++at) {
-    s.input[at] = input[2 + i];
-    s.output[at] = output[2 + i];
-    s.kernel[at] = weight[2 + i];
-    s.stride[at] = stride[i];
-    s.padding[at] = padding[i];
-    s.dilation[at] = dilation[i];
-  }
-  return s;
-}
 
 // Channels-last when one of the two is, as PyTorch decides.
 Dims result_strides(const Dims& sizes, const Tensor& a, const Tensor& b) {
@@ -118,7 +94,7 @@ struct ConvolutionForward : RunsAnywhere {
   static void run(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
     const ConvShape shape =
-        shape_of(x.sizes(), w.sizes(), out.sizes(), stride, padding, dilation, groups);
+        conv_shape(x.sizes(), w.sizes(), out.sizes(), stride, padding, dilation, groups);
     if (!run_on_device(ConvKind::Forward, shape, {x, w, bias, out}))
       run_on_host<ConvolutionForward, 1>(x, w, bias, stride, padding, dilation, groups, out);
   }
@@ -168,7 +144,7 @@ struct ConvolutionInputGrad : RunsAnywhere {
   static void run(const Tensor& g, const Tensor& w, IntList input_size, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
     const ConvShape shape =
-        shape_of(input_size, w.sizes(), g.sizes(), stride, padding, dilation, groups);
+        conv_shape(input_size, w.sizes(), g.sizes(), stride, padding, dilation, groups);
     if (!run_on_device(ConvKind::InputGrad, shape, {out, w, Tensor(), g}))
       run_on_host<ConvolutionInputGrad, 1>(g, w, input_size, stride, padding, dilation, groups,
                                            out);
@@ -205,7 +181,7 @@ struct ConvolutionWeightGrad : RunsAnywhere {
   static void run(const Tensor& x, const Tensor& g, IntList weight_size, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
     const ConvShape shape =
-        shape_of(x.sizes(), weight_size, g.sizes(), stride, padding, dilation, groups);
+        conv_shape(x.sizes(), weight_size, g.sizes(), stride, padding, dilation, groups);
     if (!run_on_device(ConvKind::WeightGrad, shape, {x, out, Tensor(), g}))
       run_on_host<ConvolutionWeightGrad, 1>(x, g, weight_size, stride, padding, dilation, groups,
                                             out);

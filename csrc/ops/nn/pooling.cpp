@@ -91,10 +91,15 @@ struct MaxPoolValues : RunsAnywhere {
   static void run(const Tensor& x, IntList, IntList kernel, IntList stride, IntList padding,
                   IntList dilation, const Tensor& out) {
     if (out.numel() == 0) return;
-    const Tensor image = in_loop_type(as_image(x));
-    into(out, !image.is_contiguous(), [&](const Tensor& y) {
-      pool_loops(x).max_values(image, {kernel, stride, padding, dilation, true, {}}, y);
-    });
+    const Tensor given = as_image(x);
+    const bool last = !given.is_contiguous();
+    const PoolWindows windows{kernel, stride, padding, dilation, true, {}};
+    const bool is_byte = x.dtype() == DType::UInt8 || x.dtype() == DType::Int8;
+    if (is_byte && pool_loops(x).max_values_of_bytes &&
+        (last ? out.is_channels_last() : out.is_contiguous()))
+      return pool_loops(x).max_values(given, windows, out);
+    const Tensor image = in_loop_type(given);
+    into(out, last, [&](const Tensor& y) { pool_loops(x).max_values(image, windows, y); });
   }
   // Where nobody looks on, either.
   static bool will_do(const Tensor& x) {

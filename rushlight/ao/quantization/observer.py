@@ -25,6 +25,7 @@ __all__ = [
     "RecordingObserver",
     "UniformQuantizationObserverBase",
     "default_dynamic_quant_observer",
+    "default_float_qparams_observer",
     "default_histogram_observer",
     "default_observer",
     "default_per_channel_weight_observer",
@@ -478,4 +479,7 @@ default_per_channel_weight_observer = PerChannelMinMaxObserver.with_args(
 )
 default_dynamic_quant_observer = PlaceholderObserver.with_args(
     dtype=rushlight.quint8, quant_min=0, quant_max=255, is_dynamic=True
+)
+default_float_qparams_observer = PerChannelMinMaxObserver.with_args(
+    dtype=rushlight.quint8, qscheme=rushlight.per_channel_affine_float_qparams, ch_axis=0
 )

@@ -17,6 +17,7 @@ from rushlight.ao.quantization.observer import (
     MovingAverageMinMaxObserver,
     PlaceholderObserver,
     default_dynamic_quant_observer,
+    default_float_qparams_observer,
     default_observer,
     default_per_channel_weight_observer,
     default_weight_observer,
@@ -29,6 +30,7 @@ __all__ = [
     "default_qat_qconfig",
     "default_qconfig",
     "float16_dynamic_qconfig",
+    "float_qparams_weight_only_qconfig",
     "get_default_qat_qconfig",
     "get_default_qconfig",
     "per_channel_dynamic_qconfig",
@@ -53,6 +55,8 @@ float16_dynamic_qconfig = QConfig(
     PlaceholderObserver.with_args(dtype=rushlight.float16, is_dynamic=True),
     PlaceholderObserver.with_args(dtype=rushlight.float16),
 )
+# For embeddings: each row in steps of its own, whose zero lies between integers.
+float_qparams_weight_only_qconfig = QConfig(PlaceholderObserver, default_float_qparams_observer)
 default_qat_qconfig = QConfig(default_fake_quant, default_weight_fake_quant)
 
 # Whether results have seven bits, which 8-bit products of older processors need, and whether

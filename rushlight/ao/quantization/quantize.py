@@ -9,10 +9,12 @@ from typing import Any
 import rushlight
 from rushlight import nn
 from rushlight.ao.nn import intrinsic, qat, quantized
+from rushlight.ao.nn.intrinsic import qat as joined_qat
 from rushlight.ao.nn.quantized import dynamic
 from rushlight.ao.quantization.qconfig import (
     QConfig,
     default_dynamic_qconfig,
+    float_qparams_weight_only_qconfig,
 )
 from rushlight.ao.quantization.stubs import DeQuantStub, QuantStub, QuantWrapper
 from rushlight.nn import Module
@@ -32,29 +34,47 @@ __all__ = [
     "swap_module",
 ]
 
+_ALIKE = (
+    *("Linear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d"),
+    *("ConvTranspose3d", "BatchNorm2d", "BatchNorm3d", "Dropout", "ELU", "Embedding"),
+    *("EmbeddingBag", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d"),
+    *("InstanceNorm3d", "LayerNorm", "LeakyReLU", "PReLU", "ReLU6"),
+)
 _STATIC: dict[type, Any] = {
     QuantStub: quantized.Quantize,
     DeQuantStub: quantized.DeQuantize,
-    nn.Linear: quantized.Linear,
-    nn.Conv1d: quantized.Conv1d,
-    nn.Conv2d: quantized.Conv2d,
-    nn.Conv3d: quantized.Conv3d,
-    intrinsic.LinearReLU: quantized.LinearReLU,
-    intrinsic.ConvReLU1d: quantized.ConvReLU1d,
-    intrinsic.ConvReLU2d: quantized.ConvReLU2d,
-    intrinsic.ConvReLU3d: quantized.ConvReLU3d,
+    **{getattr(nn, name): getattr(quantized, name) for name in _ALIKE},
+    **{
+        getattr(intrinsic, name): getattr(quantized, name)
+        for name in ("LinearReLU", "ConvReLU1d", "ConvReLU2d", "ConvReLU3d", "BNReLU2d", "BNReLU3d")
+    },
     quantized.FloatFunctional: quantized.QFunctional,
-    qat.Linear: quantized.Linear,
-    qat.Conv1d: quantized.Conv1d,
-    qat.Conv2d: quantized.Conv2d,
-    qat.Conv3d: quantized.Conv3d,
+    **{
+        getattr(qat, name): getattr(quantized, name)
+        for name in ("Linear", "Conv1d", "Conv2d", "Conv3d")
+    },
+    **{getattr(joined_qat, f"ConvBn{d}d"): getattr(quantized, f"Conv{d}d") for d in (1, 2, 3)},
+    **{
+        getattr(joined_qat, f"ConvBnReLU{d}d"): getattr(quantized, f"ConvReLU{d}d")
+        for d in (1, 2, 3)
+    },
+    joined_qat.LinearBn1d: quantized.Linear,
 }
-_DYNAMIC: dict[type, Any] = {nn.Linear: dynamic.Linear, nn.LSTM: dynamic.LSTM}
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_EMBEDDINGS = {nn.Embedding: quantized.Embedding, nn.EmbeddingBag: quantized.EmbeddingBag}
+_DYNAMIC: dict[type, Any] = {
+    nn.Linear: dynamic.Linear,
+    nn.LSTM: dynamic.LSTM,
+    intrinsic.LinearReLU: dynamic.LinearReLU,
+    **_EMBEDDINGS,
+}
 _QAT: dict[type, Any] = {
-    nn.Linear: qat.Linear,
-    nn.Conv1d: qat.Conv1d,
-    nn.Conv2d: qat.Conv2d,
-    nn.Conv3d: qat.Conv3d,
+    **{getattr(nn, name): getattr(qat, name) for name in ("Linear", "Conv1d", "Conv2d", "Conv3d")},
+    **{
+        getattr(intrinsic, name): getattr(joined_qat, name)
+        for name in joined_qat.__all__
+        if name[0].isupper()
+    },
 }
 
 
@@ -91,6 +111,11 @@ def propagate_qconfig_(
 
 def _observe(module: Module, qconfig: QConfig) -> None:
     """From now on the module's results pass through an observer."""
+    if isinstance(module, _TRANSPOSED) and qconfig.weight().qscheme.name.startswith("per_channel"):
+        raise AssertionError(
+            f"prepare: the weight of a {type(module).__name__} is quantized as a whole; its "
+            "qconfig needs an observer such as default_weight_observer"
+        )
     module.activation_post_process = qconfig.activation()
     if not isinstance(module, quantized.FloatFunctional):
         module.register_forward_hook(_look)
@@ -220,7 +245,8 @@ def quantize_dynamic(
     mapping: dict[type, Any] | None = None,
     inplace: bool = False,
 ) -> Module:
-    """The model with int8 weights in its Linear and LSTM layers, over floats.
+    """The model with int8 weights in its Linear and LSTM layers, over floats; with dtype=quint8, in
+    its embeddings.
 
     qconfig_spec: the types or names of the layers, or a dict from those to their QConfig.
     """
@@ -229,12 +255,17 @@ def quantize_dynamic(
         raise NotImplementedError(
             "quantize_dynamic: weights in float16 over floats are not there; use model.half()"
         )
-    if dtype != rushlight.qint8:
-        raise ValueError(f"quantize_dynamic: dtype must be qint8, got {dtype}")
+    by_dtype = {
+        rushlight.qint8: (default_dynamic_qconfig, _DYNAMIC.keys() - _EMBEDDINGS.keys()),
+        rushlight.quint8: (float_qparams_weight_only_qconfig, _EMBEDDINGS.keys()),
+    }
+    if dtype not in by_dtype:
+        raise ValueError(f"quantize_dynamic: dtype must be qint8 or quint8, got {dtype}")
+    qconfig, kinds = by_dtype[dtype]
     known = _DYNAMIC if mapping is None else mapping
-    spec = set(known) if qconfig_spec is None else qconfig_spec
+    spec = kinds if qconfig_spec is None else qconfig_spec
     if not isinstance(spec, dict):
-        spec = dict.fromkeys(spec, default_dynamic_qconfig)
+        spec = dict.fromkeys(spec, qconfig)
     made = model if inplace else copy.deepcopy(model)
     made.eval()
     propagate_qconfig_(made, spec)

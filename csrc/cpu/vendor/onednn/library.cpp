@@ -50,7 +50,19 @@ bool fill(void* from, Library& t) {
          get(from, "dnnl_convolution_backward_data_primitive_desc_create",
              t.convolution_backward_data_primitive_desc_create) &&
          get(from, "dnnl_convolution_backward_weights_primitive_desc_create",
-             t.convolution_backward_weights_primitive_desc_create);
+             t.convolution_backward_weights_primitive_desc_create) &&
+         get(from, "dnnl_get_effective_cpu_isa", t.get_effective_cpu_isa) &&
+         get(from, "dnnl_primitive_attr_set_scales_mask", t.primitive_attr_set_scales_mask) &&
+         get(from, "dnnl_primitive_attr_set_zero_points_mask",
+             t.primitive_attr_set_zero_points_mask) &&
+         get(from, "dnnl_primitive_attr_set_post_ops", t.primitive_attr_set_post_ops) &&
+         get(from, "dnnl_post_ops_create", t.post_ops_create) &&
+         get(from, "dnnl_post_ops_append_eltwise", t.post_ops_append_eltwise) &&
+         get(from, "dnnl_post_ops_append_sum", t.post_ops_append_sum) &&
+         get(from, "dnnl_post_ops_destroy", t.post_ops_destroy) &&
+         get(from, "dnnl_primitive_desc_query", t.primitive_desc_query) &&
+         get(from, "dnnl_deconvolution_forward_primitive_desc_create",
+             t.deconvolution_forward_primitive_desc_create);
 }
 
 // Only lowers: where nothing is in the way, a user's own ONEDNN_MAX_CPU_ISA keeps its say.
@@ -141,6 +153,10 @@ void destroy(dnnl_primitive_desc_t handle) {
 template <>
 void destroy(dnnl_primitive_attr_t handle) {
   library()->primitive_attr_destroy(handle);
+}
+template <>
+void destroy(dnnl_post_ops_t handle) {
+  library()->post_ops_destroy(handle);
 }
 
 }  // namespace rush::onednn

@@ -49,6 +49,17 @@ struct Library {
       convolution_backward_data_primitive_desc_create;
   decltype(&dnnl_convolution_backward_weights_primitive_desc_create)
       convolution_backward_weights_primitive_desc_create;
+  decltype(&dnnl_get_effective_cpu_isa) get_effective_cpu_isa;
+  decltype(&dnnl_primitive_attr_set_scales_mask) primitive_attr_set_scales_mask;
+  decltype(&dnnl_primitive_attr_set_zero_points_mask) primitive_attr_set_zero_points_mask;
+  decltype(&dnnl_primitive_attr_set_post_ops) primitive_attr_set_post_ops;
+  decltype(&dnnl_post_ops_create) post_ops_create;
+  decltype(&dnnl_post_ops_append_eltwise) post_ops_append_eltwise;
+  decltype(&dnnl_post_ops_append_sum) post_ops_append_sum;
+  decltype(&dnnl_post_ops_destroy) post_ops_destroy;
+  decltype(&dnnl_primitive_desc_query) primitive_desc_query;
+  decltype(&dnnl_deconvolution_forward_primitive_desc_create)
+      deconvolution_forward_primitive_desc_create;
 };
 
 // Null when there is no oneDNN, or one that lacks a function of the table.

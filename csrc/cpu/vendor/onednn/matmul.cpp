@@ -2,12 +2,11 @@
 // matmul primitives, which oneDNN compiles when they are made, so they are kept.
 #include "cpu/vendor/onednn_matmul.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include "core/cpu_features.h"
-#include "core/storage.h"
 #include "cpu/vendor/onednn/library.h"
+#include "cpu/vendor/onednn/tensors.h"
 #include "cpu/vendor/primitive_cache.h"
 
 namespace rush::onednn {
@@ -46,23 +45,13 @@ Matmul make(int64_t m, int64_t n, int64_t k, const Matrix<const bfloat16>& a,
   out.a = describe(m, k, a, dnnl_bf16);
   out.b = describe(k, n, b, dnnl_bf16);
   out.c = describe(m, n, c, type_of<C>);
-  Handle<dnnl_primitive_attr_t> attr;
-  check_status(dnn.primitive_attr_create(&attr.out()), "making attributes");
-  check_status(dnn.primitive_attr_set_scratchpad_mode(attr.get(), dnnl_scratchpad_mode_user),
-               "setting the scratchpad's mode");
+  const auto attr = user_scratchpad();
   const dnnl_status_t status = dnn.matmul_primitive_desc_create(
       &out.desc.out(), engine(), out.a.get(), out.b.get(), nullptr, out.c.get(), attr.get());
   if (status == dnnl_unimplemented) return out;
   check_status(status, "describing a product");
   out.scratchpad = dnn.primitive_desc_query_md(out.desc.get(), dnnl_query_scratchpad_md, 0);
   check_status(dnn.primitive_create(&out.primitive.out(), out.desc.get()), "making a product");
-  return out;
-}
-
-Handle<dnnl_memory_t> memory(const_dnnl_memory_desc_t desc, const void* data) {
-  Handle<dnnl_memory_t> out;
-  check_status(library()->memory_create(&out.out(), desc, engine(), const_cast<void*>(data)),
-               "naming memory");
   return out;
 }
 
@@ -80,11 +69,10 @@ bool run(int64_t m, int64_t n, int64_t k, const Matrix<const bfloat16>& a,
   if (!matmul.primitive) return false;
 
   const Library& dnn = *library();
-  const size_t bytes = dnn.memory_desc_get_size(matmul.scratchpad);
-  const Ref<Storage> scratch = Storage::allocate({}, std::max<size_t>(bytes, 1));
+  const Ref<Storage> pad = scratch(matmul.scratchpad);
   const auto a_memory = memory(matmul.a.get(), a.data), b_memory = memory(matmul.b.get(), b.data);
   const auto c_memory = memory(matmul.c.get(), c.data);
-  const auto scratch_memory = memory(matmul.scratchpad, scratch->data());
+  const auto scratch_memory = memory(matmul.scratchpad, pad->data());
   const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, a_memory.get()},
                                   {DNNL_ARG_WEIGHTS, b_memory.get()},
                                   {DNNL_ARG_DST, c_memory.get()},

@@ -7,33 +7,84 @@ from typing import Any
 import rushlight
 from rushlight import _C, Tensor, nn
 from rushlight._quantized.scalars import plus_number, times_number
-from rushlight._quantized.tensor import QuantizedTensor, Quantizer, quantized
+from rushlight._quantized.tensor import QuantizedTensor, Quantizer, plain, quantized
 from rushlight.ao._exchange import rows_of
-from rushlight.ao.nn import intrinsic
 from rushlight.ao.nn.quantized import dynamic as dynamic
+from rushlight.ao.nn.quantized._activations import (
+    ELU,
+    BatchNorm2d,
+    BatchNorm3d,
+    BNReLU2d,
+    BNReLU3d,
+    Dropout,
+    GroupNorm,
+    Hardswish,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    LeakyReLU,
+    PReLU,
+    ReLU6,
+    Sigmoid,
+    Softmax,
+)
+from rushlight.ao.nn.quantized._embedding import Embedding, EmbeddingBag
+from rushlight.ao.nn.quantized._joined import joined_parts
+from rushlight.ao.nn.quantized._state import (
+    LinearPackedParams,
+    Packed,
+    WithEntries,
+    step_entries,
+    take_steps,
+)
 from rushlight.ao.nn.quantized._weights import (
+    PackedLinear,
     QuantizedLayer,
-    input_integers,
+    checked_input,
     quantized_weight,
     result_steps,
     weight_observer,
+    zero_weight,
 )
 from rushlight.nn import Identity, Module
 from rushlight.nn import functional as F
 
 __all__ = [
+    "ELU",
+    "BNReLU2d",
+    "BNReLU3d",
+    "BatchNorm2d",
+    "BatchNorm3d",
     "Conv1d",
     "Conv2d",
     "Conv3d",
     "ConvReLU1d",
     "ConvReLU2d",
     "ConvReLU3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "DeQuantize",
+    "Dropout",
+    "Embedding",
+    "EmbeddingBag",
     "FloatFunctional",
+    "GroupNorm",
+    "Hardswish",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "LeakyReLU",
     "Linear",
     "LinearReLU",
+    "PReLU",
     "QFunctional",
     "Quantize",
+    "ReLU6",
+    "Sigmoid",
+    "Softmax",
 ]
 
 
@@ -74,40 +125,42 @@ class DeQuantize(Module):
         return cls()
 
 
-class Linear(QuantizedLayer):
+class Linear(PackedLinear):
     """nn.Linear over quantized tensors."""
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+    _version = 3
+
+    def __init__(
+        self, in_features: int, out_features: int, bias_: bool = True, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.scale, self.zero_point = 1.0, 0
-        zeros = _C.zeros(out_features, in_features)
-        weight: Any = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
-        self._keep(weight, _C.zeros(out_features) if bias else None)
+        self._packed_params = LinearPackedParams(dtype)
+        bias = _C.zeros(out_features) if bias_ else None
+        self.set_weight_bias(zero_weight((out_features, in_features)), bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        integers, scale = input_integers("Linear", x)
-        rows = rows_of(self, integers)
-        numbers = _C._weight_int8pack_mm(rows, self._integers, self._scales * scale)
-        if self._bias is not None:
-            numbers = numbers + self._bias
-        return self._result(numbers.reshape(*x.shape[:-1], self.out_features))
+        """x @ weight.T + bias, in the layer's own steps."""
+        x = checked_input("Linear", x)
+        rows_of(self, x)
+        w: Packed = self._packed
+        made = _C._quantized_linear(plain(x), w.integers, w.scales, w.bias, *self._steps(x))
+        return self._result(made)
 
     @classmethod
-    def from_float(cls, mod: Any) -> Linear:
-        """In place of a Linear that was observed (and the ReLU behind it)."""
-        inner = mod[0] if isinstance(mod, intrinsic.LinearReLU) else mod
-        inner.qconfig = mod.qconfig
-        made = cls(inner.in_features, inner.out_features, inner.bias is not None)
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Linear:
+        """In place of a Linear that was observed (and the norm or the ReLU behind it)."""
+        inner, weight, bias = joined_parts(mod)
+        made = cls(inner.in_features, inner.out_features, bias is not None)
         made.scale, made.zero_point = result_steps(mod)
-        bias = None if inner.bias is None else inner.bias.detach().float()
-        made._keep(quantized_weight(inner.weight, weight_observer(inner)), bias)
+        made.set_weight_bias(quantized_weight(weight, weight_observer(inner)), bias)
         return made
 
     def extra_repr(self) -> str:
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"scale={self.scale}, zero_point={self.zero_point}, qscheme={self._weight.qscheme()}"
+            f"scale={self.scale}, zero_point={self.zero_point}, qscheme={self.weight().qscheme()}"
         )
 
 
@@ -119,62 +172,62 @@ class LinearReLU(_ThenReLU, Linear):
     """A Linear and a ReLU over quantized tensors."""
 
 
-class _Conv(QuantizedLayer):
+class _AnyConv(QuantizedLayer):
     _float: Any  # the plain module
-    _convolve: Any
-    _joined: Any
     _KEPT = (
         *("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation"),
-        *("groups", "padding_mode", "_reversed_padding_repeated_twice"),
+        *("groups", "padding_mode", "output_padding", "_reversed_padding_repeated_twice"),
     )
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
-        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros",
-    ) -> None:  # fmt: skip
-        super().__init__()
+    def _like(self, **arguments: Any) -> None:
+        """Takes the numbers of a plain module with these arguments."""
         self.scale, self.zero_point = 1.0, 0
         with _C.device("meta"):
-            like = self._float(
-                in_channels, out_channels, kernel_size, stride=stride, padding=padding,
-                dilation=dilation, groups=groups, bias=bias, padding_mode=padding_mode,
-            )  # fmt: skip
+            like = self._float(**arguments)
         for name in self._KEPT:
             setattr(self, name, getattr(like, name))
-        zeros = _C.zeros(like.weight.shape)
-        weight: Any = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
-        self._keep(weight, _C.zeros(out_channels) if bias else None)
+        bias = _C.zeros(self.out_channels) if like.bias is not None else None
+        self.set_weight_bias(zero_weight(like.weight.shape), bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        integers, scale = input_integers(type(self).__name__, x)
-        padding = self.padding
-        if self.padding_mode != "zeros":  # 0 is where the zero point is: it has been taken off
-            widths = self._reversed_padding_repeated_twice
-            integers, padding = F.pad(integers, widths, mode=self.padding_mode), 0
-        sums = type(self)._convolve(
-            integers, self._integers.to(_C.float32), None, stride=self.stride, padding=padding,
-            dilation=self.dilation, groups=self.groups,
+    def _run(self, x: Tensor, transposed: bool, extra: Any) -> Tensor:
+        x = checked_input(type(self).__name__, x)
+        integers, padding = self._padded(x)
+        w: Packed = self._packed
+        single = integers.dim() == w.integers.dim() - 1
+        steps, zeros, relu, dtype = self._steps(x)
+        made = _C._quantized_convolution(
+            integers.unsqueeze(0) if single else integers, w.integers, w.scales, w.bias,
+            self.stride, padding, self.dilation, transposed, extra, self.groups, steps, zeros,
+            relu, dtype,
         )  # fmt: skip
-        shape = [-1] + [1] * (self._integers.dim() - 2)
-        numbers = sums * (self._scales * scale).reshape(shape)
-        if self._bias is not None:
-            numbers = numbers + self._bias.reshape(shape)
-        return self._result(numbers)
+        return self._result(made.squeeze(0) if single else made)
+
+    def _padded(self, x: QuantizedTensor) -> tuple[Tensor, Any]:
+        """The integers, and the padding that is left to the convolution."""
+        integers = plain(x)
+        if self.padding_mode != "zeros":
+            widths = self._reversed_padding_repeated_twice
+            return F.pad(integers, widths, mode=self.padding_mode), [0]
+        if not isinstance(self.padding, str):
+            return integers, self.padding
+        if self.padding == "valid":
+            return integers, [0]
+        spread = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+        if any(total % 2 for total in spread):  # one more at the end
+            ends = [n for total in reversed(spread) for n in (0, total % 2)]
+            integers = F.pad(integers, ends, value=x._quantizer.zero_point)
+        return integers, [total // 2 for total in spread]
 
     @classmethod
-    def from_float(cls, mod: Any) -> _Conv:
-        """In place of a convolution that was observed (and the ReLU behind it)."""
-        inner = mod[0] if isinstance(mod, cls._joined) else mod
-        inner.qconfig = mod.qconfig
-        made = cls(
-            inner.in_channels, inner.out_channels, inner.kernel_size, stride=inner.stride,
-            padding=inner.padding, dilation=inner.dilation, groups=inner.groups,
-            bias=inner.bias is not None, padding_mode=inner.padding_mode,
-        )  # fmt: skip
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> _AnyConv:
+        """In place of a convolution that was observed (and the norm or the ReLU behind it)."""
+        inner, weight, bias = joined_parts(mod)
+        arguments = {name: getattr(inner, name) for name in cls._KEPT if name[0] != "_"}
+        if not inner.transposed:
+            del arguments["output_padding"]
+        made = cls(**arguments, bias=bias is not None)
         made.scale, made.zero_point = result_steps(mod)
-        bias = None if inner.bias is None else inner.bias.detach().float()
-        made._keep(quantized_weight(inner.weight, weight_observer(inner)), bias)
+        made.set_weight_bias(quantized_weight(weight, weight_observer(inner)), bias)
         return made
 
     def extra_repr(self) -> str:
@@ -185,22 +238,61 @@ class _Conv(QuantizedLayer):
         )
 
 
+class _Conv(_AnyConv):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._like(
+            in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size,
+            stride=stride, padding=padding, dilation=dilation, groups=groups, bias=bias,
+            padding_mode=padding_mode,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The convolution of x, in the layer's own steps."""
+        return self._run(x, False, [0])
+
+
+class _ConvTranspose(_AnyConv):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+        dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._like(
+            in_channels=in_channels, out_channels=out_channels, kernel_size=kernel_size,
+            stride=stride, padding=padding, output_padding=output_padding, groups=groups, bias=bias,
+            dilation=dilation, padding_mode=padding_mode,
+        )  # fmt: skip
+
+    def _outputs(self) -> int:
+        return self.out_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The transposed convolution of x, in the layer's own steps."""
+        return self._run(x, True, self.output_padding)
+
+
 class Conv1d(_Conv):
     """nn.Conv1d over quantized tensors."""
 
-    _float, _convolve, _joined = nn.Conv1d, staticmethod(F.conv1d), intrinsic.ConvReLU1d
+    _float = nn.Conv1d
 
 
 class Conv2d(_Conv):
     """nn.Conv2d over quantized tensors."""
 
-    _float, _convolve, _joined = nn.Conv2d, staticmethod(F.conv2d), intrinsic.ConvReLU2d
+    _float = nn.Conv2d
 
 
 class Conv3d(_Conv):
     """nn.Conv3d over quantized tensors."""
 
-    _float, _convolve, _joined = nn.Conv3d, staticmethod(F.conv3d), intrinsic.ConvReLU3d
+    _float = nn.Conv3d
 
 
 class ConvReLU1d(_ThenReLU, Conv1d):
@@ -213,6 +305,24 @@ class ConvReLU2d(_ThenReLU, Conv2d):
 
 class ConvReLU3d(_ThenReLU, Conv3d):
     """A Conv3d and a ReLU over quantized tensors."""
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """nn.ConvTranspose1d over quantized tensors."""
+
+    _float = nn.ConvTranspose1d
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """nn.ConvTranspose2d over quantized tensors."""
+
+    _float = nn.ConvTranspose2d
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """nn.ConvTranspose3d over quantized tensors."""
+
+    _float = nn.ConvTranspose3d
 
 
 class FloatFunctional(Module):
@@ -257,23 +367,35 @@ class FloatFunctional(Module):
         return self._seen(x @ y)
 
 
-class QFunctional(Module):
+class QFunctional(WithEntries):
     """The same over quantized tensors, with results in given steps."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scale, self.zero_point = 1.0, 0
+        self.activation_post_process: Module = Identity()
 
     def _steps(self, numbers: Tensor) -> QuantizedTensor:
         return quantized(numbers, Quantizer(rushlight.quint8, self.scale, self.zero_point))
 
+    def _combined(self, x: Any, y: Any, multiply: bool, relu: bool) -> Tensor:
+        name = "mul" if multiply else "add"
+        p, q = (checked_input(name, t)._by_tensor(name) for t in (x, y))
+        made = Quantizer(p.dtype, self.scale, self.zero_point)
+        scales, zeros = (
+            [p.scale, q.scale, self.scale],
+            [p.zero_point, q.zero_point, made.zero_point],
+        )
+        integers = _C._quantized_combine(plain(x), plain(y), scales, zeros, multiply, relu)
+        return QuantizedTensor.of(integers, made)
+
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y"""
-        return self._steps(x.dequantize() + y.dequantize())
+        return self._combined(x, y, False, False)
 
     def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
         """relu(x + y)"""
-        return self._steps((x.dequantize() + y.dequantize()).relu())
+        return self._combined(x, y, False, True)
 
     def add_scalar(self, x: Any, y: float) -> Tensor:
         """x + y for a number y, in the steps of x"""
@@ -281,7 +403,7 @@ class QFunctional(Module):
 
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """x * y"""
-        return self._steps(x.dequantize() * y.dequantize())
+        return self._combined(x, y, True, False)
 
     def mul_scalar(self, x: Any, y: float) -> Tensor:
         """x * y for a number y, in the steps of x"""
@@ -295,13 +417,11 @@ class QFunctional(Module):
         """The tensors joined along dim."""
         return self._steps(_C.cat([t.dequantize() for t in x], dim))
 
-    def get_extra_state(self) -> tuple[float, int]:
-        """The steps."""
-        return self.scale, self.zero_point
+    def _entries(self) -> dict[str, Any]:
+        return step_entries(self)
 
-    def set_extra_state(self, state: Any) -> None:
-        """What get_extra_state gave."""
-        self.scale, self.zero_point = state
+    def _take(self, entries: dict[str, Any]) -> None:
+        take_steps(self, entries)
 
     @classmethod
     def from_float(cls, mod: Any) -> QFunctional:

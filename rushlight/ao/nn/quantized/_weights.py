@@ -6,8 +6,15 @@ from typing import Any
 
 import rushlight
 from rushlight import _C, Tensor
-from rushlight._quantized.tensor import QuantizedTensor, Quantizer, plain, quantized
-from rushlight.nn import Module
+from rushlight._quantized.tensor import QuantizedTensor, Quantizer
+from rushlight.ao.nn.quantized._state import (
+    LinearPackedParams,
+    Packed,
+    WithEntries,
+    checked_pack,
+    step_entries,
+    take_steps,
+)
 
 
 def quantized_weight(weight: Tensor, observer: Any) -> QuantizedTensor:
@@ -17,81 +24,95 @@ def quantized_weight(weight: Tensor, observer: Any) -> QuantizedTensor:
     w = weight.detach().float()
     if scale.numel() > 1 or observer.qscheme.name.startswith("per_channel"):
         axis = getattr(observer, "ch_axis", 0)
-        made: Any = rushlight.quantize_per_channel(w, scale, zero, axis, rushlight.qint8)
+        made: Any = rushlight.quantize_per_channel(w, scale, zero, axis, observer.dtype)
         return made
-    made = rushlight.quantize_per_tensor(w, float(scale), int(zero), rushlight.qint8)
+    made = rushlight.quantize_per_tensor(w, float(scale), int(zero), observer.dtype)
     return made
 
 
-def weight_scales(weight: QuantizedTensor) -> Tensor:
-    """One float32 scale for each output."""
-    q = weight._quantizer
-    if q.axis is None:
-        return _C.full((weight.shape[0],), q.scale)
-    return q.scale.to(_C.float32)
-
-
-def weight_integers(weight: QuantizedTensor) -> Tensor:
-    """The integers less their zero points, in int8 where they fit."""
-    q, integers = weight._quantizer, plain(weight)
-    zero = q.zero_point
-    if q.axis is None and zero == 0:
-        return integers
-    if q.axis is not None:
-        if not bool(zero.any()):
-            return integers
-        zero = zero.reshape([-1] + [1] * (integers.dim() - 1))
-    moved = integers.to(_C.int32) - zero
-    if bool((moved.abs() > 127).any()):
-        raise NotImplementedError("quantized layers need weights that are quantized symmetrically")
-    return moved.to(_C.int8)
-
-
-def input_integers(name: str, x: Tensor) -> tuple[Tensor, float]:
-    """The integers of a quantized input less their zero point, as floats, and their scale."""
+def checked_input(name: str, x: Tensor) -> QuantizedTensor:
+    """A quantized input with one scale."""
     if not isinstance(x, QuantizedTensor):
         raise RuntimeError(
             f"{name}: expects a quantized tensor, got {x.dtype}: put a QuantStub before it"
         )
-    q = x._by_tensor(name)
-    return plain(x).to(_C.float32) - q.zero_point, q.scale
+    x._by_tensor(name)
+    return x
 
 
-class QuantizedLayer(Module):
+class QuantizedLayer(WithEntries):
     """A layer with a weight in int8, a bias in floats, and the steps of its result."""
 
     _with_relu = False
     scale: float
     zero_point: int
+    _packed: Any
 
-    def _keep(self, weight: QuantizedTensor, bias: Tensor | None) -> None:
-        self._weight, self._bias = weight, bias
-        self._integers, self._scales = weight_integers(weight), weight_scales(weight)
+    def _outputs(self) -> int:
+        return 0
+
+    def set_weight_bias(self, w: Any, b: Tensor | None) -> None:
+        """Takes another quantized weight, and another bias."""
+        self._packed = Packed(w, b, self._outputs())
+
+    def _weight_bias(self) -> tuple[QuantizedTensor, Tensor | None]:
+        return self._packed.weight, self._packed.bias
 
     def weight(self) -> QuantizedTensor:
         """The quantized weight."""
-        return self._weight
+        return self._packed.weight
 
     def bias(self) -> Tensor | None:
         """The bias, in floats."""
-        return self._bias
+        return self._packed.bias
 
-    def _result(self, numbers: Tensor) -> QuantizedTensor:
-        if self._with_relu:
-            numbers = numbers.relu()
-        return quantized(numbers, Quantizer(rushlight.quint8, self.scale, self.zero_point))
+    def _steps(self, x: QuantizedTensor) -> tuple[list[float], list[int], bool, _C.dtype]:
+        """Both ends' scales and zero points, and what becomes of the sums."""
+        q = x._quantizer
+        scales, zeros = [q.scale, self.scale], [q.zero_point, self.zero_point]
+        return scales, zeros, self._with_relu, _C.uint8
 
-    def get_extra_state(self) -> tuple[Any, ...]:
-        """Weight, bias and steps; files keep them."""
-        return self._weight, self._bias, self.scale, self.zero_point
+    def _result(self, integers: Tensor) -> QuantizedTensor:
+        return QuantizedTensor.of(
+            integers, Quantizer(rushlight.quint8, self.scale, self.zero_point)
+        )
 
-    def set_extra_state(self, state: Any) -> None:
-        """What get_extra_state gave."""
-        weight, bias, self.scale, self.zero_point = state
-        self._keep(weight, bias)
+    def _entries(self) -> dict[str, Any]:
+        weight, bias = self._weight_bias()
+        return {"weight": weight, "bias": bias, **step_entries(self)}
+
+    def _take(self, entries: dict[str, Any]) -> None:
+        self._packed = checked_pack(self._packed, entries["weight"], entries["bias"])
+        take_steps(self, entries)
 
     def _get_name(self) -> str:
         return f"Quantized{type(self).__name__}"
+
+
+class PackedLinear(QuantizedLayer):
+    """A layer whose weight is a child in state dicts."""
+
+    _packed_params: LinearPackedParams
+
+    @property
+    def _packed(self) -> Packed:
+        return self._packed_params.packed
+
+    def set_weight_bias(self, w: Any, b: Tensor | None) -> None:
+        """Takes another quantized weight, and another bias."""
+        self._packed_params.set_weight_bias(w, b)
+
+    def _entries(self) -> dict[str, Any]:
+        return step_entries(self)
+
+    def _take(self, entries: dict[str, Any]) -> None:
+        take_steps(self, entries)
+
+
+def zero_weight(shape: Any) -> Tensor:
+    """What a layer has before it gets its weight."""
+    made: Any = rushlight.quantize_per_tensor(_C.zeros(shape), 1.0, 0, rushlight.qint8)
+    return made
 
 
 def result_steps(mod: Any) -> tuple[float, int]:

@@ -6,89 +6,48 @@ from typing import Any
 
 import rushlight
 from rushlight import _C, Tensor
-from rushlight._functions.quantization import choose_range
-from rushlight._quantized.tensor import QuantizedTensor
 from rushlight.ao._exchange import rows_of
+from rushlight.ao.nn.quantized._joined import joined_parts
+from rushlight.ao.nn.quantized._state import LinearPackedParams, Packed, WithEntries
 from rushlight.ao.nn.quantized._weights import (
+    PackedLinear,
     quantized_weight,
-    weight_integers,
-    weight_scales,
+    weight_observer,
+    zero_weight,
 )
-from rushlight.nn import Module
 from rushlight.nn.functional import dropout
 
-__all__ = ["LSTM", "Linear"]
-
-_MOST = 127  # steps of an input; PyTorch's kernels on x86 take seven bits, too
+__all__ = ["LSTM", "Linear", "LinearReLU"]
 
 
-def _as_steps(x: Tensor) -> tuple[Tensor, float]:
-    """The integers for x less their zero point, as floats, and the scale."""
-    low, high = (float(v) for v in x.aminmax()) if x.numel() else (0.0, 0.0)
-    scale, zero = choose_range(low, high, 0, _MOST)
-    steps = (x * (1.0 / _C.tensor(scale, dtype=_C.float32))).round() + zero
-    return steps.clamp(0, _MOST) - zero, scale
-
-
-class _Weight:
-    """A quantized matrix, ready to be multiplied with."""
-
-    def __init__(self, weight: QuantizedTensor) -> None:
-        self.weight = weight
-        self.integers, self.scales = weight_integers(weight), weight_scales(weight)
-
-    def times(self, rows: Tensor) -> Tensor:
-        integers, scale = _as_steps(rows.float())
-        return _C._weight_int8pack_mm(integers, self.integers, self.scales * scale)
-
-
-class _Dynamic(Module):
-    def get_extra_state(self) -> tuple[Any, ...]:
-        """The weights; files keep them."""
-        return self._state
-
-    def set_extra_state(self, state: Any) -> None:
-        """What get_extra_state gave."""
-        self._take(state)
-
-    def _get_name(self) -> str:
-        return f"DynamicQuantized{type(self).__name__}"
-
-
-class Linear(_Dynamic):
+class Linear(PackedLinear):
     """nn.Linear with an int8 weight, over floats."""
 
-    def __init__(self, in_features: int, out_features: int, bias_: bool = True,
-                 dtype: Any = None) -> None:  # fmt: skip
+    _version = 4
+
+    def __init__(
+        self, in_features: int, out_features: int, bias_: bool = True, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        zeros = _C.zeros(out_features, in_features)
-        weight = rushlight.quantize_per_tensor(zeros, 1.0, 0, rushlight.qint8)
-        self._take((weight, _C.zeros(out_features) if bias_ else None))
-
-    def _take(self, state: Any) -> None:
-        self._state = state
-        self._packed, self._bias = _Weight(state[0]), state[1]
-
-    def weight(self) -> QuantizedTensor:
-        """The quantized weight."""
-        return self._packed.weight
-
-    def bias(self) -> Tensor | None:
-        """The bias, in floats."""
-        return self._bias
+        self.scale, self.zero_point = 1.0, 0  # state dicts have them; nobody uses them
+        self._packed_params = LinearPackedParams(dtype)
+        bias = _C.zeros(out_features) if bias_ else None
+        self.set_weight_bias(zero_weight((out_features, in_features)), bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = self._packed.times(rows_of(self, x))
-        out = out.reshape(*x.shape[:-1], self.out_features)
-        return (out if self._bias is None else out + self._bias).to(x.dtype)
+        """x @ weight.T + bias."""
+        rows_of(self, x)
+        w: Packed = self._packed
+        made = _C._dynamic_linear(x.float(), w.integers, w.scales, w.bias, self._with_relu)
+        return made.to(x.dtype)
 
     @classmethod
-    def from_float(cls, mod: Any) -> Linear:
-        """In place of a Linear."""
-        made = cls(mod.in_features, mod.out_features, mod.bias is not None)
-        weight = quantized_weight(mod.weight, mod.qconfig.weight())
-        made._take((weight, None if mod.bias is None else mod.bias.detach().float()))
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Linear:
+        """In place of a Linear (and the ReLU behind it)."""
+        inner, weight, bias = joined_parts(mod)
+        made = cls(inner.in_features, inner.out_features, bias is not None)
+        made.set_weight_bias(quantized_weight(weight, weight_observer(inner)), bias)
         return made
 
     def extra_repr(self) -> str:
@@ -97,8 +56,17 @@ class Linear(_Dynamic):
             f"dtype={rushlight.qint8}, qscheme={self.weight().qscheme()}"
         )
 
+    def _get_name(self) -> str:
+        return f"DynamicQuantized{type(self).__name__}"
 
-class LSTM(_Dynamic):
+
+class LinearReLU(Linear):
+    """A Linear and a ReLU with an int8 weight, over floats."""
+
+    _with_relu = True
+
+
+class LSTM(WithEntries):
     """nn.LSTM with int8 weights, over floats."""
 
     def __init__(self, like: Any) -> None:
@@ -109,9 +77,25 @@ class LSTM(_Dynamic):
         for name in kept.split():
             setattr(self, name, getattr(like, name))
 
-    def _take(self, state: Any) -> None:
-        self._state = state
-        self._cells = [(_Weight(wi), _Weight(wh), bi, bh) for wi, wh, bi, bh in state]
+    def _keep(self, state: Any) -> None:
+        """Weights and biases of the input and of the state, for each layer and direction."""
+        self._state, self._cells = tuple(state), []
+        for w_input, w_state, of_input, of_state in self._state:
+            bias = None if of_input is None else of_input + of_state
+            one, other = Packed(w_input, bias), Packed(w_state, None)
+            self._cells.append((one.integers, one.scales, other.integers, other.scales, bias))
+
+    def _entries(self) -> dict[str, Any]:
+        return {f"_all_weight_values.{i}.param": cell for i, cell in enumerate(self._state)}
+
+    def _take(self, entries: dict[str, Any]) -> None:
+        old = [w.shape for cell in self._state for w in cell[:2]]
+        if [w.shape for cell in entries.values() for w in cell[:2]] != old:
+            raise ValueError(f"size mismatch: the layer's weights are {[tuple(s) for s in old]}")
+        self._keep(entries.values())
+
+    def _get_name(self) -> str:
+        return "DynamicQuantizedLSTM"
 
     @classmethod
     def from_float(cls, mod: Any) -> LSTM:
@@ -129,23 +113,9 @@ class LSTM(_Dynamic):
                     for name in ("bias_ih", "bias_hh")
                 ]
                 state.append((*weights, *biases))
-        made._take(tuple(state))
+        made._keep(state)
         made.train(mod.training)
         return made
-
-    def _run(self, x: Tensor, h: Tensor, c: Tensor, cell: Any, backwards: bool) -> Any:
-        """One layer in one direction; x is (time, batch, features)."""
-        of_x, of_h, x_bias, h_bias = cell
-        inputs = of_x.times(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:2], -1)
-        if x_bias is not None:
-            inputs = inputs + x_bias + h_bias
-        outs: list[Any] = [None] * len(x)
-        for t in range(len(x) - 1, -1, -1) if backwards else range(len(x)):
-            i, f, g, o = (inputs[t] + of_h.times(h)).chunk(4, -1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            h = o.sigmoid() * c.tanh()
-            outs[t] = h
-        return _C.stack(outs), h, c
 
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
@@ -166,7 +136,8 @@ class LSTM(_Dynamic):
             outs = []
             for way in range(ways):
                 at = layer * ways + way
-                out, h, c = self._run(x, hx[0][at], hx[1][at], self._cells[at], way == 1)
+                state = (hx[0][at], hx[1][at])
+                out, h, c = _C._dynamic_lstm(x, *self._cells[at], *state, way == 1)
                 outs.append(out)
                 hs.append(h)
                 cs.append(c)

@@ -95,6 +95,14 @@ EXPRESSIONS = [
     "rl._unsafe_masked_index(n, n[0] > 0, [rl.tensor([9, 0, 1]), n[0]], -1)",
     "rl._unsafe_masked_index_put_accumulate(n, n[0] > 0, [rl.tensor([9, 0, 0]), n[0]], n[1])",
     "rl.roll(rl.tensor(1), 1, 0)", "rl.narrow_copy(n, 3, 0, 1)",
+    # memory between elements, rows behind the last piece, scales beside sizes
+    "rl.as_strided_scatter(x.detach()[:, 1], -n[0, :2], (2,), (1,), 0)",
+    "rl.as_strided_scatter(x.detach()[:, 1], -n[0, :2], (2,), (3,), 4)",
+    "rl.as_strided_scatter(x.detach()[1], -n[0, :2], (2,), (1,))",
+    "rl.segment_reduce(x[0], 'sum', lengths=rl.tensor([2, 0]), unsafe=True)",
+    "rl.segment_reduce(x[0], 'sum', lengths=rl.tensor([2, 0]))",
+    "rl.ops.aten._upsample_bilinear2d_aa(x[None, None], [2, 2], False, 1.7, 0.9)",
+    "F.multilabel_margin_loss(x[:, :0], n[:, :0])", "F.multilabel_margin_loss(x[0, :0], n[0, :0])",
 ]  # fmt: skip
 
 

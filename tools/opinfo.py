@@ -61,7 +61,7 @@ def differences(name, recorded, ours):
         found = sample_difference(case, mine, theirs, exact)
         if found is None:
             continue
-        if is_better_sample(name, found):
+        if is_better_sample(name, found, case.text):
             better += 1
             continue
         kinds.setdefault(found.split(":")[0], []).append(f"{found}\n      {case.text}")
@@ -126,8 +126,8 @@ def report(names, theirs, ours, options):
     for kind, words in KINDS.items():
         if tally[kind, "all"]:
             lines.append(
-                f"{tally[kind, 'good']} of {tally[kind, 'all']} {words}, {tally[kind, 'better']} of "
-                "them but for what is better on purpose"
+                f"{tally[kind, 'good']} of {tally[kind, 'all']} {words}, "
+                f"{tally[kind, 'better']} of them but for what is better on purpose"
             )
     if tally["error", "all"]:
         lines.append(

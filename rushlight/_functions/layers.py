@@ -172,8 +172,8 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
                       ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """batch_norm, and the mean and 1 / deviation it used."""
     dims = [d for d in range(input.ndim) if d != 1]
-    result = _functional().batch_norm(
-        input, running_mean, running_var, weight, bias, training, momentum, eps
+    result = _C.batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps, True
     )
     if not training:
         return write_outs("native_batch_norm", (result, *input.new_empty(2, 0).unbind()), out)

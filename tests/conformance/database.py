@@ -111,7 +111,7 @@ def form_cases(op, sample, prefix):
     if op.inplace_variant is not None and not sample.broadcasts_input:
         yield sample_case("inplace", op.inplace_variant, still, process=False, prefix=prefix)
     if op.supports_out and not op.name.startswith("nn.functional"):  # (those document none)
-        yield sample_case("out", op.op, still, process=False, prefix=prefix)
+        yield sample_case("out", op.op, still, prefix=prefix)
 
 
 def op_errors(op, most):

@@ -8,6 +8,7 @@ package defines travel as code, with the globals that they name, so both sides r
 
 import contextlib
 import dataclasses
+import dis
 import functools
 import importlib
 import io
@@ -133,9 +134,10 @@ def of_torch(x):
 
 
 def names_of(code):
-    """The names that a function, and those inside of it, may look up."""
+    """The globals that a function, and those inside of it, may look up."""
     inside = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return {*code.co_names, *(n for c in inside for n in names_of(c))}
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return {*own, *(n for c in inside for n in names_of(c))}
 
 
 def sparse_parts(x):

@@ -64,12 +64,19 @@ SAMPLES = {
     "op fft.ihfftn": ("result 0",),  # of one dim PyTorch leaves out= as it was
     "op masked.logaddexp": ("order 2",),  # PyTorch's is nan where one is masked
     # PyTorch rounds a correction, and 1/6, to float32
-    "op masked.var": ("result 0", "float64", "complex128"),
+    **{f"op masked.{f}": ("result 0", "float64", "complex128") for f in ("std", "var")},
     "op nn.functional.hardsigmoid": ("gradient 0", "float64"),
     "op sparse.sampled_addmm": ("gradient 0: sparse_csr",),  # of a sparse tensor, as sparse
     # near the zeros, to the last units
-    **{f"op special.bessel_{f}": ("result 0", "float64", *WHOLE) for f in ("j0", "y0")},
-    "optimizer ASGD": ("result", "torch.float64"),  # PyTorch's foreach has eta in float32
+    **{
+        f"op special.{f}": ("result 0", "float64", *WHOLE)
+        for f in ("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1")
+    },
+    "optimizer ASGD": (
+        "result",
+        "torch.float64",
+        "torch.complex128",
+    ),  # PyTorch's foreach has eta in float32
     "optimizer Muon": ("result", "torch.float64"),  # directions are computed in bfloat16
     # 8-bit images, rounded once
     "op _upsample_bilinear2d_aa": ("result 0", "uint8"),

@@ -52,6 +52,8 @@ def kept(x, library):
     if x.layout != library.strided:
         name, x = f"{x.layout} {name}".split(".")[-1], x.to_dense()
     x = x.resolve_conj().resolve_neg()
+    if name.endswith("complex32"):
+        x = x.to(library.complex64)
     if x.dtype in (library.bfloat16, getattr(library, "float8_e4m3fn", None)):
         x = x.to(library.float32)
     return name, tuple(x.shape), x.numpy().copy()

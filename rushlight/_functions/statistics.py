@@ -202,10 +202,14 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
             f"segment_reduce: along axis {axis} of shape {list(data.shape)} lengths need the sizes "
             f"of the dims before it, and one more dim; they have shape {list(lengths.shape)}"
         )
-    if axis > 0 and data.shape[0] > 0:
-        rows = zip(data.unbind(), lengths.unbind(), strict=True)
-        options = {"axis": axis - 1, "unsafe": unsafe, "initial": initial}
-        return _C.stack([segment_reduce(d, reduce, lengths=n, **options) for d, n in rows])
+    if axis > 0 and data.shape[0] == 0:
+        return data.new_empty((*lengths.shape, *data.shape[axis + 1 :]))
+    if axis > 0:
+        rows = [
+            segment_reduce(d, reduce, lengths=n, axis=axis - 1, unsafe=unsafe, initial=initial)
+            for d, n in zip(data.unbind(), lengths.unbind(), strict=True)
+        ]
+        return _C.stack(rows)
     sizes = lengths.tolist()
     if unsafe and all(n >= 0 for n in sizes):
         data = data[: sum(sizes)]  # what lies behind the last piece belongs to none

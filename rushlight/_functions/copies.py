@@ -112,9 +112,16 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: 
         >>> rl.as_strided_scatter(rl.zeros(4), rl.ones(2), (2,), (2,), storage_offset=1)
         tensor([0., 1., 0., 1.])
     """
-    result = input.clone(memory_format=_C.contiguous_format)
-    result.as_strided(size, stride, storage_offset or 0).copy_(src)
-    return result
+    start = input.storage_offset()
+    offset = start if storage_offset is None else storage_offset
+    if input.is_contiguous() and not start:
+        result = input.clone(memory_format=_C.contiguous_format)
+        result.as_strided(size, stride, offset).copy_(src)
+        return result
+    held = input.untyped_storage().nbytes() // input.element_size()
+    memory = input.as_strided((held,), (1,), 0).clone()  # the view may lie between the elements
+    memory.as_strided(size, stride, offset).copy_(src)
+    return memory.as_strided(input.shape, input.stride(), start)
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:

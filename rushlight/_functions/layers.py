@@ -8,6 +8,7 @@ from typing import Any
 from rushlight import _C
 from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
+from rushlight._functions.out import write_outs
 
 
 def _functional():
@@ -167,24 +168,24 @@ def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
 
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
                       running_mean: Tensor | None, running_var: Tensor | None, training: bool,
-                      momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+                      momentum: float, eps: float, *, out: Sequence[Tensor] | None = None
+                      ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """batch_norm, and the mean and 1 / deviation it used."""
     dims = [d for d in range(input.ndim) if d != 1]
-    result = _functional().batch_norm(
-        input, running_mean, running_var, weight, bias, training, momentum, eps
+    result = _C.batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps, True
     )
     if not training:
-        empty = input.new_empty(0)
-        return result, empty, empty
+        return write_outs("native_batch_norm", (result, *input.new_empty(2, 0).unbind()), out)
     variance, mean = _C.var_mean(input.detach(), dims, correction=0)
-    return result, mean, (variance + eps).rsqrt()
+    return write_outs("native_batch_norm", (result, mean, (variance + eps).rsqrt()), out)
 
 
-def _native_batch_norm_legit(input, weight, bias, *settings, **named):
+def _native_batch_norm_legit(input, weight, bias, *settings, out=None, **named):
     """native_batch_norm; the running statistics may be left out."""
     kept = len(settings) + len(named) == 5
     rest = settings if kept else (None, None, *settings)
-    return native_batch_norm(input, weight, bias, *rest, **named)
+    return native_batch_norm(input, weight, bias, *rest, **named, out=out)
 
 
 def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
@@ -208,8 +209,12 @@ def _upsample_aa(mode):
     def upsample(
         input, output_size, align_corners, scales_h=None, scales_w=None, *, scale_factors=None
     ):
-        if output_size is not None:
-            scale_factors = None  # the scales only repeat what the sizes say
+        if output_size is not None:  # the scales say where the elements lie, as PyTorch has it
+            from rushlight.nn.functional.vision import _resample
+
+            kind = "smooth-cubic" if mode == "bicubic" else "smooth-linear"
+            scales = [scales_h or 0.0, scales_w or 0.0]
+            return _resample(input, list(output_size), scales, kind, align_corners)
         return _functional().interpolate(
             input, output_size, scale_factors, mode, align_corners, antialias=True
         )

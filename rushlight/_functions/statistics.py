@@ -170,7 +170,7 @@ def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor],
 def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
                    indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
                    unsafe: bool = False, initial: Number | None = None) -> Tensor:  # fmt: skip
-    """Sums, means, extremes or products of consecutive pieces of the first dim.
+    """Sums, means, extremes or products of consecutive pieces of a dim.
 
     Arguments:
         data: a tensor.
@@ -178,7 +178,7 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
         lengths: of the pieces; or
         indices: not supported; or
         offsets: where pieces begin, and the end.
-        axis: the dim; 0 is supported for offsets.
+        axis: the dim; lengths and offsets have the dims before it, too.
         unsafe: do not check the lengths.
         initial: what each piece begins with.
 
@@ -192,13 +192,27 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
         raise RuntimeError(
             f"segment_reduce: reduce must be sum, mean, max, min or prod, got {reduce!r}"
         )
-    if axis != 0:
-        raise RuntimeError(f"segment_reduce: only axis 0 is there, got {axis}")
     if lengths is None:
         if offsets is None:
             raise RuntimeError("segment_reduce: lengths or offsets must be given")
         lengths = offsets.diff()
+    axis = axis + data.ndim if axis < 0 else axis
+    if axis >= data.ndim or lengths.ndim != axis + 1 or lengths.shape[:-1] != data.shape[:axis]:
+        raise RuntimeError(
+            f"segment_reduce: along axis {axis} of shape {list(data.shape)} lengths need the sizes "
+            f"of the dims before it, and one more dim; they have shape {list(lengths.shape)}"
+        )
+    if axis > 0 and data.shape[0] == 0:
+        return data.new_empty((*lengths.shape, *data.shape[axis + 1 :]))
+    if axis > 0:
+        rows = [
+            segment_reduce(d, reduce, lengths=n, axis=axis - 1, unsafe=unsafe, initial=initial)
+            for d, n in zip(data.unbind(), lengths.unbind(), strict=True)
+        ]
+        return _C.stack(rows)
     sizes = lengths.tolist()
+    if unsafe and all(n >= 0 for n in sizes):
+        data = data[: sum(sizes)]  # what lies behind the last piece belongs to none
     empty = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "mean": math.nan}[reduce]
     pieces = []
     for piece in data.split(sizes, 0):

@@ -334,8 +334,9 @@ def _need_floats(op, A):
 
 @autocast_policy(cpu="float32")
 def lstsq(
-    A: Tensor, B: Tensor, rcond: float | Tensor | None = None, *, driver: str | None = None
-) -> return_types.linalg_lstsq:
+    A: Tensor, B: Tensor, rcond: float | Tensor | None = None, *, driver: str | None = None,
+    out: Sequence[Tensor] | None = None,
+) -> return_types.linalg_lstsq:  # fmt: skip
     """X for which A X is nearest to B in the sense of least squares.
 
     Arguments:
@@ -344,6 +345,7 @@ def lstsq(
         rcond: singular values below this part of the largest count as zero; None is the dtype's
             epsilon times the larger size.
         driver: 'gels' (A has full rank), 'gelsy', 'gelsd' or 'gelss'.
+        out: four tensors to write the results to.
 
     Returns: (solution, residuals, rank, singular_values): the last three as far as the driver has
         them.
@@ -393,7 +395,7 @@ def lstsq(
         rank = _C.empty(0, dtype=_C.int64, device=A.device)
     if driver in ("gels", "gelsy"):
         singular = A.new_empty(0, dtype=real_dtype(A))
-    return Lstsq((X, residuals, rank, singular))
+    return with_out("linalg.lstsq", Lstsq((X, residuals, rank, singular)), out)
 
 
 @autocast_policy(cpu="float32")

@@ -49,16 +49,20 @@ class SparseAdam(EachParameter):
         check("SparseAdam", eps > 0.0, "eps must be above 0", eps)
         check_betas("SparseAdam", betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
-        sparse = [
-            (k, i)
+        held = [
+            (k, i, p)
             for k, group in enumerate(self.param_groups)
             for i, p in enumerate(group["params"])
-            if p.layout is not _C.strided
         ]
-        if sparse:
+        if sparse := [(k, i) for k, i, p in held if p.layout is not _C.strided]:
             raise ValueError(
                 f"SparseAdam: parameters must be dense, only their gradients are sparse; "
                 f"these (group, number) are sparse: {sparse}"
+            )
+        if complex_ones := [(k, i) for k, i, p in held if p.is_complex()]:
+            raise ValueError(
+                "SparseAdam: parameters must be real numbers; these (group, number) are complex: "
+                f"{complex_ones}"
             )
 
     def _step_one(self, p, group):

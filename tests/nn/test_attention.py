@@ -460,3 +460,15 @@ def test_kernels_of_gpus_do_not_take_host_tensors():
         assert not can_use(params)
         with pytest.warns(UserWarning, match="must be on a GPU"):
             assert not can_use(params, debug=True)
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+def test_scores_of_half_types_are_not_rounded(dtype):
+    """Also where the mask's gradient is wanted, and ops take the kernel's place."""
+    rng = np.random.RandomState(0)
+    q, k, v = (rl.tensor(rng.uniform(-8, 8, (2, 3, 8))).to(dtype) for _ in range(3))
+    mask = rl.tensor(rng.uniform(-8, 8, (3, 3))).to(dtype).requires_grad_()
+    got, want = sdpa(q, k, v, mask), sdpa(*(t.double() for t in (q, k, v, mask)))
+    assert got.dtype == dtype
+    off = (got.double() - want).abs().max().item()
+    assert off <= 4 * rl.finfo(dtype).eps * want.abs().max().item()

@@ -340,6 +340,7 @@ def test_modules_are_the_functions():
         (NotImplementedError, lambda: F.mse_loss(T([1]), T([1]))),
         (RuntimeError, lambda: F.smooth_l1_loss(rl.zeros(2), rl.zeros(2), beta=-1)),
         (RuntimeError, lambda: F.huber_loss(rl.zeros(2), rl.zeros(2), delta=0)),
+        (TypeError, lambda: nn.HuberLoss(delta=1j)),
         (RuntimeError, lambda: F.binary_cross_entropy(T([2.0]), T([1.0]))),
         (ValueError, lambda: F.binary_cross_entropy(T([0.5]), T([1.0, 1.0]))),
         (ValueError, lambda: F.binary_cross_entropy_with_logits(T([0.5]), T([1.0, 1.0]))),

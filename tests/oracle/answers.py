@@ -95,6 +95,23 @@ EXPRESSIONS = [
     "rl._unsafe_masked_index(n, n[0] > 0, [rl.tensor([9, 0, 1]), n[0]], -1)",
     "rl._unsafe_masked_index_put_accumulate(n, n[0] > 0, [rl.tensor([9, 0, 0]), n[0]], n[1])",
     "rl.roll(rl.tensor(1), 1, 0)", "rl.narrow_copy(n, 3, 0, 1)",
+    # memory between elements, rows behind the last piece, scales beside sizes
+    "rl.as_strided_scatter(x.detach()[:, 1], -n[0, :2], (2,), (1,), 0)",
+    "rl.as_strided_scatter(x.detach()[:, 1], -n[0, :2], (2,), (3,), 4)",
+    "rl.as_strided_scatter(x.detach()[1], -n[0, :2], (2,), (1,))",
+    "rl.segment_reduce(x[0], 'sum', lengths=rl.tensor([2, 0]), unsafe=True)",
+    "rl.segment_reduce(x[0], 'sum', lengths=rl.tensor([2, 0]))",
+    "rl.segment_reduce(x, 'sum', lengths=rl.tensor([[2, 1], [0, 3]]), axis=1)",
+    "rl.segment_reduce(x, 'max', offsets=rl.tensor([[0, 1, 3], [0, 2, 3]]), axis=1)",
+    "rl.segment_reduce(x, 'sum', lengths=rl.tensor([2, 1]), axis=1)",
+    "rl.nn.GRU(3, 5, bias=1)", "rl.nn.LSTM(3, 5, batch_first='False')",
+    "rl.optim.SparseAdam([rl.zeros(2, dtype=rl.complex64)])",
+    "rl.ops.aten._upsample_bilinear2d_aa(x[None, None], [2, 2], False, 1.7, 0.9)",
+    "F.batch_norm(x, None, None, training=True, eps=0.0)",
+    "rl.native_batch_norm(x, None, None, None, None, True, 0.1, 0.0)",
+    "rl.native_batch_norm(x.detach(), None, None, None, None, True, 0.1, 1.0, "
+    "out=[rl.zeros(2, 3), rl.zeros(3), rl.zeros(3)])",
+    "F.multilabel_margin_loss(x[:, :0], n[:, :0])", "F.multilabel_margin_loss(x[0, :0], n[0, :0])",
 ]  # fmt: skip
 
 

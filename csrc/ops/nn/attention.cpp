@@ -525,6 +525,13 @@ double default_scale(const Tensor& q) { return 1 / std::sqrt(double(width(q))); 
 
 Tensor compose_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                          double scale, bool causal, double dropout, Tensor* weights = nullptr) {
+  const DType own = q.dtype(), wide = attention_accumulator(own);
+  if (own != wide) {  // scores in half precision would lose what the softmax then enlarges
+    const Tensor found = compose_attention(cast(q, wide), cast(k, wide), cast(v, wide), mask, scale,
+                                           causal, dropout, weights);
+    if (weights) *weights = cast(*weights, own);
+    return cast(found, own);
+  }
   const int64_t heads = q.dim() > 2 ? q.sizes()[size_t(q.dim() - 3)] : 1;
   Composed n(q, for_every_head(k, heads), for_every_head(v, heads), mask, scale, causal, Tensor());
   n.kept = drawn(n.weights, dropout);

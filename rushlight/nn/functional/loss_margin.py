@@ -208,9 +208,10 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("multilabel_margin_loss", reduction)
-    if input.shape != target.shape or input.dim() > 2:
+    if input.shape != target.shape or input.dim() > 2 or 0 in input.shape[-1:]:
         raise _C.ShapeError(
-            "multilabel_margin_loss: expects scores and targets of one shape (C) or (N, C), got "
+            "multilabel_margin_loss: expects scores and targets of one shape (C) or (N, C) with at "
+            "least one class, got "
             f"{list(input.shape)} and {list(target.shape)}"
         )
     single = input.dim() < 2

@@ -46,7 +46,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         momentum: how much of them goes into the running ones.
         eps: a small number that keeps a divisor away from zero.
 
-    Raises: ValueError when training on a single value per channel.
+    Raises: ValueError when training on a single value per channel, or with eps of 0 or less.
 
     Example:
         >>> x = rl.tensor([[1.0], [3.0]])
@@ -59,19 +59,26 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     """
     if input.dim() == 1 and input.numel() == 0:
         return input.clone()  # there is nothing to normalise
-    if training and input.dim() >= 2:
-        _check_count("batch_norm", input.shape[0] * _points(input), "value per channel", input)
+    if training:
+        _check_batch(input, eps)
     return _C.batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps, True
     )
+
+
+def _check_batch(input, eps):
+    """What batch_norm refuses while training."""
+    if not eps > 0:
+        raise ValueError(f"batch_norm: eps must be above 0 while training, got {eps}")
+    if input.dim() >= 2:
+        _check_count("batch_norm", input.shape[0] * _points(input), "value per channel", input)
 
 
 def batch_norm_counted(input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor,
                        bias: Tensor | None, batches: Any, momentum: Any,
                        eps: float) -> Tensor:  # fmt: skip
     """batch_norm in training that counts the batch as well, in the same pass."""
-    if input.dim() >= 2:
-        _check_count("batch_norm", input.shape[0] * _points(input), "value per channel", input)
+    _check_batch(input, eps)
     return _C._batch_norm_counted(
         input, weight, bias, running_mean, running_var, batches, momentum, eps
     )

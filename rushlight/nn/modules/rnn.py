@@ -74,6 +74,9 @@ proj_size""".split()
         _check_size("input_size", input_size)
         _check_size("hidden_size", hidden_size)
         _check_size("num_layers", num_layers)
+        for name, value in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} must be True or False, got {value!r}")
         if proj_size < 0:
             raise ValueError(f"proj_size must be 0 (no projection) or positive, got {proj_size}")
         if proj_size >= hidden_size:

@@ -82,7 +82,7 @@ def bmm(x: Any, y: Any) -> Tensor:
     """See rushlight.bmm."""
     dims = [t._vals.dim() + 1 if isinstance(t, NestedTensor) else t.dim() for t in (x, y)]
     if dims != [3, 3]:
-        raise RuntimeError(f"bmm: both tensors must have 3 dims, got {dims[0]} and {dims[1]}")
+        raise _C.ShapeError(f"bmm: both tensors must have 3 dims, got {dims[0]} and {dims[1]}")
     return matmul(x, y)
 
 

@@ -12,7 +12,6 @@ from rushlight.nested._tensor import (
     NestedTensor,
     contiguous,
     from_padded,
-    padded,
     sizes_of,
     values_like,
     with_values,
@@ -42,7 +41,7 @@ _IN_PLACE = frozenset("iadd iand ifloordiv imod imul ior ipow isub itruediv ixor
 _OF_VALUES = frozenset(
     """clone cpu cuda empty_like full_like ones_like pin_memory rand_like randint_like randn_like
     resolve_conj resolve_neg to zeros_like bernoulli_ exponential_ fill_ normal_ random_ uniform_
-    zero_ one_hot""".split()
+    zero_""".split()
 )
 
 _rules: dict[str, Callable[..., Any]] = {
@@ -144,6 +143,11 @@ def _of_values(name, func, args, kwargs):
 
 
 @rule
+def _dropout(x, shape, p):
+    return with_values(x, _C._dropout(x._vals, x._vals.shape, p))
+
+
+@rule
 def is_floating_point(x):
     return x._vals.is_floating_point()
 
@@ -161,16 +165,6 @@ def is_same_size(x, other):
 @rule
 def element_size(x):
     return x._vals.element_size()
-
-
-@rule
-def to_padded_tensor(x, padding, output_size=None, out=None):
-    found = padded(x, padding, output_size)
-    if out is None:
-        return found
-    from rushlight._functions.out import write_out
-
-    return write_out("to_padded_tensor", found, out)
 
 
 @rule
@@ -216,13 +210,11 @@ def allclose(x, other, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 
 @rule
-def embedding(input, weight, *args, **kwargs):
-    from rushlight.nn.functional import embedding as look_up
-
-    if not isinstance(input, NestedTensor):
+def embedding(weight, indices, *args, **kwargs):
+    if isinstance(weight, NestedTensor):
         raise NotImplementedError("embedding: the table must be a tensor of one size")
-    x = contiguous(input)
-    return with_values(x, look_up(x._vals, weight, *args, **kwargs))
+    x = contiguous(indices)
+    return with_values(x, _C.embedding(weight, x._vals, *args, **kwargs))
 
 
 def _over_last(name):
@@ -250,7 +242,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = (kwargs.pop("input"),)
     if "axis" in kwargs:  # NumPy's word
         kwargs["dim"] = kwargs.pop("axis")
-    if name != "to_padded_tensor" and kwargs.pop("out", None) is not None:
+    if kwargs.pop("out", None) is not None:
         raise NotImplementedError(f"{name}: has no out= for nested tensors")
     if name in _rules:
         return _rules[name](*args, **kwargs)

@@ -102,7 +102,7 @@ def transpose(x: NestedTensor, dim0: int, dim1: int) -> NestedTensor:
     if a == b:
         return x
     if 0 in (a, b):
-        raise RuntimeError("transpose: the batch of a nested tensor stays its first dim")
+        raise _C.ShapeError("transpose: the batch of a nested tensor stays its first dim")
     ragged_idx = {a: b, b: a}.get(x._ragged_idx, x._ragged_idx)
     return with_values(x, x._vals.transpose(a - 1, b - 1), ragged_idx)
 
@@ -114,7 +114,7 @@ def permute(x: NestedTensor, *dims: Any) -> NestedTensor:
     if sorted(at) != list(range(x._vals.dim() + 1)):
         raise RuntimeError(f"permute: {tuple(order)} is no order of {x._vals.dim() + 1} dims")
     if at[0] != 0:
-        raise RuntimeError("permute: the batch of a nested tensor stays its first dim")
+        raise _C.ShapeError("permute: the batch of a nested tensor stays its first dim")
     values = x._vals.permute([d - 1 for d in at[1:]])
     return with_values(x, values, at.index(x._ragged_idx))
 

@@ -53,11 +53,6 @@ class NestedTensor(Tensor):
     @property
     def shape(self) -> Any:
         """The sizes; that of the ragged dim is a NestedInt, equal for equal lengths."""
-        if not self._jagged:
-            raise RuntimeError(
-                "shape: a nested tensor of the layout strided has no sizes as a whole; use "
-                "size(dim), or make it with layout=jagged"
-            )
         return NestedSize(sizes_of(self))
 
     def size(self, dim: int | None = None) -> Any:
@@ -116,6 +111,15 @@ class NestedTensor(Tensor):
     def lengths(self) -> Tensor | None:
         """How long they are where there are holes between them, else None."""
         return self._ragged.lengths
+
+    def to_padded_tensor(self, padding: Any, output_size: Any = None, out: Any = None) -> Tensor:
+        """A tensor of one size, filled up with `padding` behind shorter parts."""
+        found = padded(self, padding, output_size)
+        if out is None:
+            return found
+        from rushlight._functions.out import write_out
+
+        return write_out("to_padded_tensor", found, out)
 
     _values = property(lambda self: self._vals)
     _offsets = property(lambda self: self._ragged.offsets)
@@ -280,7 +284,9 @@ class NestedSize(tuple):
     """Sizes of which one is ragged; prints as Size."""
 
     def __repr__(self) -> str:
-        return f"{_C.Size.__module__}.Size([{', '.join(map(repr, self))}])"
+        from rushlight._tensor import legacy_types
+
+        return f"{legacy_types.printed_package}.Size([{', '.join(map(repr, self))}])"
 
     def numel(self) -> NoReturn:
         """Raises: only the tensor knows."""

@@ -9,6 +9,7 @@
 #include "ops/framework/differentiated.h"
 #include "ops/framework/operators.h"
 #include "ops/nn/rnn_layer.h"
+#include "ops/varlen_attention_ops.h"
 
 namespace rush {
 

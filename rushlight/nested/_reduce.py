@@ -279,6 +279,8 @@ def logsumexp(x: NestedTensor, dim: Any, keepdim: bool = False) -> Tensor:
 def norm(x: NestedTensor, p: Any = "fro", dim: Any = None, keepdim: bool = False,
          dtype: Any = None) -> Tensor:  # fmt: skip
     """See Tensor.norm."""
+    from rushlight.linalg import vector_norm
+
     order = 2 if p in ("fro", None) else p
     if not isinstance(order, (int, float)):
         raise NotImplementedError(f"norm: p must be a number or 'fro' for nested tensors, got {p}")
@@ -287,6 +289,6 @@ def norm(x: NestedTensor, p: Any = "fro", dim: Any = None, keepdim: bool = False
 
     def run(values, dims, keep):
         values = values if dtype is None else values.to(dtype)
-        return _C.linalg_vector_norm(values, order, dims, keep)
+        return vector_norm(values, order, dims, keep)
 
     return _over("norm", x, dim, keepdim, run, 0)

@@ -44,6 +44,12 @@ _OF_VALUES = frozenset(
     zero_""".split()
 )
 
+# Whose first argument may be something else beside a nested tensor.
+_OTHERS_FIRST = frozenset(
+    """allclose bmm cat concat concatenate copy_ embedding equal expand_as is_same_size linear matmul
+    mm rmatmul scaled_dot_product_attention stack""".split()
+)
+
 _rules: dict[str, Callable[..., Any]] = {
     **{name: getattr(_shapes, name) for name in _shapes.__all__},
     **{name: getattr(_reduce, name) for name in _reduce.__all__},
@@ -97,9 +103,9 @@ def pointwise(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
         raise RuntimeError(
             f"{name}: the result is nested, and cannot be written to a tensor of one size"
         )
-    x = next(a for a in (*args, *kwargs.values()) if isinstance(a, NestedTensor))
-    whole = x._ragged.is_whole
-    if not whole and written is None:
+    nested = [a for a in (*args, *kwargs.values()) if isinstance(a, NestedTensor)]
+    x = nested[0]
+    if written is None and not all(a._ragged.is_whole for a in nested):
         args = tuple(contiguous(a) if isinstance(a, NestedTensor) else a for a in args)
         kwargs = {
             k: contiguous(a) if isinstance(a, NestedTensor) else a for k, a in kwargs.items()
@@ -159,6 +165,8 @@ def is_complex(x):
 
 @rule
 def is_same_size(x, other):
+    if not isinstance(x, NestedTensor) or not isinstance(other, NestedTensor):
+        return False
     return sizes_of(x) == sizes_of(other)
 
 
@@ -244,9 +252,9 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         kwargs["dim"] = kwargs.pop("axis")
     if kwargs.pop("out", None) is not None:
         raise NotImplementedError(f"{name}: has no out= for nested tensors")
-    if name in _rules:
-        return _rules[name](*args, **kwargs)
     first = args[0] if args else None
+    if name in _rules and (isinstance(first, NestedTensor) or name in _OTHERS_FIRST):
+        return _rules[name](*args, **kwargs)
     if name in _with_function and isinstance(first, NestedTensor):
         return _with_function[name](func, *args, **kwargs)
     if name in _OF_VALUES:

@@ -284,7 +284,9 @@ def _all_nested(op, tensors):
     tensors = list(tensors)
     if not all(isinstance(t, NestedTensor) for t in tensors):
         raise RuntimeError(f"{op}: either all tensors are nested, or none")
-    return tensors
+    if all(t._ragged.is_whole for t in tensors):
+        return tensors
+    return [packed(t) for t in tensors]
 
 
 def cat(tensors: Any, dim: int = 0) -> NestedTensor:

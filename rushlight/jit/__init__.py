@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
+from rushlight._scripting import is_scripting
 from rushlight import _C
 from rushlight._names.missing import fill
 from rushlight.futures import Future
@@ -164,16 +165,6 @@ def export(fn: _F) -> _F:
 def interface(obj: _F) -> _F:
     """The class itself."""
     return obj
-
-
-def is_scripting() -> bool:
-    """Whether the code runs as a program: no, as this is Python; script compiles it as True.
-
-    Example:
-        >>> rl.jit.is_scripting()
-        False
-    """
-    return False
 
 
 def is_tracing() -> bool:

@@ -9,9 +9,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
-from rushlight._scripting import is_scripting
 from rushlight import _C
 from rushlight._names.missing import fill
+from rushlight._scripting import is_scripting
 from rushlight.futures import Future
 from rushlight.jit import annotations as annotations
 from rushlight.jit._files import load, save

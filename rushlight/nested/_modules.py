@@ -18,7 +18,10 @@ def multihead_attention(module: Any, query: Any, key: Any, value: Any, key_paddi
         (attn_mask is not None and not is_causal, "no attn_mask but the causal one"),
         (need_weights, "need_weights=False: weights of different sizes are not returned"),
         (not module.batch_first, "batch_first=True"),
-        (module.bias_k is not None or module.add_zero_attn, "neither add_bias_kv nor add_zero_attn"),
+        (
+            module.bias_k is not None or module.add_zero_attn,
+            "no add_bias_kv or add_zero_attn",
+        ),
     ):
         if wrong:
             raise NotImplementedError(f"MultiheadAttention: nested tensors take {text}")

@@ -33,9 +33,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> NestedTensor:
 
 
 def _refuse(x, y):
-    shown = [
-        tuple(sizes_of(t)) if isinstance(t, NestedTensor) else tuple(t.shape) for t in (x, y)
-    ]
+    shown = [tuple(sizes_of(t)) if isinstance(t, NestedTensor) else tuple(t.shape) for t in (x, y)]
     raise NotImplementedError(
         f"matmul: not there between sizes {shown[0]} and {shown[1]} of which one is ragged; "
         "multiply the parts (unbind()), or to_padded_tensor()"
@@ -108,7 +106,8 @@ def _rows(name, x):
 
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None,
                                  dropout_p: float = 0.0, is_causal: bool = False,
-                                 *, scale: Any = None, enable_gqa: bool = False) -> NestedTensor:  # fmt: skip
+                                 *, scale: Any = None,
+                                 enable_gqa: bool = False) -> NestedTensor:  # fmt: skip
     """See nn.functional.scaled_dot_product_attention; each sequence looks at itself."""
     if attn_mask is not None:
         raise NotImplementedError(

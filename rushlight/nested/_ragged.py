@@ -96,7 +96,9 @@ class Ragged:
 
         def make():
             numbers = _C.arange(len(self), device=self.offsets.device)
-            return numbers.repeat_interleave(self.lengths_tensor.long(), output_size=sum(self.counts))
+            return numbers.repeat_interleave(
+                self.lengths_tensor.long(), output_size=sum(self.counts)
+            )
 
         return self._once("samples", make)
 

@@ -84,7 +84,7 @@ def _counts(values, ragged):
     return ragged.lengths_tensor.reshape(-1, *([1] * (values.dim() - 1)))
 
 
-def sum(x: NestedTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """See Tensor.sum."""
 
     def along(values, ragged):
@@ -213,7 +213,8 @@ def max(x: NestedTensor, dim: Any = None, keepdim: bool = False) -> Any:
         return _C.maximum(x, dim)
     if dim is None:
         return contiguous(x)._vals.max()
-    return return_types.max(_with_places("max", x, dim, keepdim, _least(x.dtype)))
+    made: Any = return_types.max
+    return made(_with_places("max", x, dim, keepdim, _least(x.dtype)))
 
 
 def min(x: NestedTensor, dim: Any = None, keepdim: bool = False) -> Any:
@@ -222,7 +223,8 @@ def min(x: NestedTensor, dim: Any = None, keepdim: bool = False) -> Any:
         return _C.minimum(x, dim)
     if dim is None:
         return contiguous(x)._vals.min()
-    return return_types.min(_with_places("min", x, dim, keepdim, _most(x.dtype)))
+    made: Any = return_types.min
+    return made(_with_places("min", x, dim, keepdim, _most(x.dtype)))
 
 
 def argmax(x: NestedTensor, dim: Any = None, keepdim: bool = False) -> Tensor:

@@ -25,7 +25,7 @@ _POINTWISE = frozenset(
     bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bool byte ceil celu
     cdouble cfloat char clamp clamp_max clamp_min clip conj conj_physical copysign cos cosh deg2rad
     detach digamma div divide double dropout elu eq erf erfc erfinv exp exp2 expm1 fix float
-    float_power floor floor_divide floordiv fmax fmin fmod frac ge gelu glu_ greater greater_equal gt
+    float_power floor floor_divide floordiv fmax fmin fmod frac ge gelu greater greater_equal gt
     half hardshrink hardsigmoid hardswish hardtanh heaviside hypot iadd iand ifloordiv imod imul
     int invert ior ipow isub isclose isfinite isinf isnan isneginf isposinf isreal itruediv ixor
     ldexp le leaky_relu lerp less less_equal lgamma log log10 log1p log2 logaddexp logaddexp2
@@ -46,8 +46,8 @@ _OF_VALUES = frozenset(
 
 # Whose first argument may be something else beside a nested tensor.
 _OTHERS_FIRST = frozenset(
-    """allclose bmm cat concat concatenate copy_ embedding equal expand_as is_same_size linear matmul
-    mm rmatmul scaled_dot_product_attention stack""".split()
+    """allclose bmm cat concat concatenate copy_ embedding equal expand_as is_same_size linear
+    matmul mm rmatmul scaled_dot_product_attention stack""".split()
 )
 
 _rules: dict[str, Callable[..., Any]] = {
@@ -57,9 +57,9 @@ _rules: dict[str, Callable[..., Any]] = {
 }
 # Other names of rules.
 _rules |= {
-    "permute_dims": _rules["permute"], "swapaxes": _rules["transpose"], "getitem": _rules["getitem"],
+    "permute_dims": _rules["permute"], "swapaxes": _rules["transpose"],
     "swapdims": _rules["transpose"], "concat": _rules["cat"], "concatenate": _rules["cat"],
-    "rmatmul": lambda x, y: _products.matmul(y, x), "special_softmax": _rules["softmax"],
+    "rmatmul": lambda x, y: _products.matmul(y, x),
 }  # fmt: skip
 
 
@@ -107,9 +107,7 @@ def pointwise(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     x = nested[0]
     if written is None and not all(a._ragged.is_whole for a in nested):
         args = tuple(contiguous(a) if isinstance(a, NestedTensor) else a for a in args)
-        kwargs = {
-            k: contiguous(a) if isinstance(a, NestedTensor) else a for k, a in kwargs.items()
-        }
+        kwargs = {k: contiguous(a) if isinstance(a, NestedTensor) else a for k, a in kwargs.items()}
         x = contiguous(x)
 
     def part(a):
@@ -135,7 +133,9 @@ def _of_values(name, func, args, kwargs):
     x = args[0]
     if not isinstance(x, NestedTensor):
         if name == "to":  # .to(a nested tensor): its dtype and device
-            return x.to(*(a._vals if isinstance(a, NestedTensor) else a for a in args[1:]), **kwargs)
+            return x.to(
+                *(a._vals if isinstance(a, NestedTensor) else a for a in args[1:]), **kwargs
+            )
         return None
     kwargs.pop("memory_format", None)
     layout = kwargs.pop("layout", None)

@@ -52,7 +52,7 @@ def unbind(x: NestedTensor, dim: int = 0) -> tuple[Tensor, ...]:
     )
 
 
-def select(x: NestedTensor, dim: int, index: int) -> Tensor:
+def select(x: NestedTensor, dim: int, index: int) -> Tensor | NestedTensor:
     """See Tensor.select."""
     if dim_of("select", x, dim) != 0:
         at = _inner("select", x, dim)
@@ -78,7 +78,8 @@ def getitem(x: NestedTensor, index: Any) -> Tensor:
     if isinstance(index[0], int) and not isinstance(index[0], bool):
         part = select(x, 0, index[0])
         return part[tuple(index[1:])] if len(index) > 1 else part
-    found, dim = x, 0
+    found: Any = x
+    dim = 0
     for i in index:
         if isinstance(i, slice) and i == slice(None):
             dim += 1
@@ -230,9 +231,7 @@ def expand(x: NestedTensor, *sizes: Any, implicit: bool = False) -> NestedTensor
     """See Tensor.expand."""
     wanted, at = _sizes("expand", x, sizes)
     if at != x._ragged_idx or len(wanted) != x._vals.dim() + 1:
-        raise RuntimeError(
-            f"expand: sizes {tuple(sizes_of(x))} do not become {tuple(wanted)}"
-        )
+        raise RuntimeError(f"expand: sizes {tuple(sizes_of(x))} do not become {tuple(wanted)}")
     wanted[at] = -1
     return with_values(x, x._vals.expand(*wanted[1:]))
 
@@ -289,7 +288,7 @@ def _all_nested(op, tensors):
     return [packed(t) for t in tensors]
 
 
-def cat(tensors: Any, dim: int = 0) -> NestedTensor:
+def cat(tensors: Any, dim: int = 0) -> Tensor:
     """See rushlight.cat."""
     tensors = _all_nested("cat", tensors)
     x = tensors[0]
@@ -304,7 +303,7 @@ def cat(tensors: Any, dim: int = 0) -> NestedTensor:
     return with_values(x, _C.cat([t._vals for t in tensors], at))
 
 
-def stack(tensors: Any, dim: int = 0) -> NestedTensor:
+def stack(tensors: Any, dim: int = 0) -> Tensor:
     """See rushlight.stack."""
     tensors = _all_nested("stack", tensors)
     return cat([unsqueeze(t, dim) for t in tensors], dim)

@@ -206,6 +206,10 @@ class NestedTensor(Tensor):
         """The tensor, cut off from the graph."""
         return with_values(self, self._vals.detach())
 
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._vals.data = values_like("data", self, value)
+
     def retain_grad(self) -> None:
         """Keeps the gradient of a tensor that is no leaf."""
         self._vals.retain_grad()

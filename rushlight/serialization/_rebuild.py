@@ -232,8 +232,6 @@ def rebuild_quantized_tensor(reader, storage, offset, size, stride, quantizer, g
     return QuantizedTensor.of(integers, made)
 
 
-
-
 _TENSOR_FUNCTIONS = (
     rebuild_tensor,
     rebuild_tensor_v2,

@@ -323,7 +323,8 @@ def test_text():
 
 @pytest.mark.parametrize("call", [
     lambda: rl.sort(NT), lambda: NT.flip(0), lambda: rl.fft.fft(NT), lambda: NT.cholesky(),
-    lambda: F.cross_entropy(NT, NT), lambda: NT @ NT.transpose(1, 2), lambda: rl.einsum("bij->b", NT),
+    lambda: F.cross_entropy(NT, NT), lambda: NT @ NT.transpose(1, 2),
+    lambda: rl.einsum("bij->b", NT),
     lambda: NT.numpy(), lambda: NT[rl.tensor([0])], lambda: NT[:, 0], lambda: NT.view(rl.int32),
     lambda: rl.ones(3)[NT], lambda: rl.add(NT, 1, out=rl.ones(3)), lambda: NT.unfold(1, 2, 1),
     lambda: NT.item(), lambda: bool(NT), lambda: rl.conv1d(NT, rl.ones(1, 1, 1)),

@@ -81,8 +81,7 @@ class Windows {
     for (int64_t i = 0; i < s.count(); ++i) reach_ = std::max({reach_, s.queries(i), s.keys(i)});
     const Tensor line = make_tensor(Dims{2 * reach_ + 1}, DType::Bool);
     for (int64_t d = -reach_; d <= reach_; ++d)
-      line.data<bool>()[d + reach_] =
-          (s.left < 0 || d >= -s.left) && (s.right < 0 || d <= s.right);
+      line.data<bool>()[d + reach_] = (s.left < 0 || d >= -s.left) && (s.right < 0 || d <= s.right);
     line_ = placed(line, like.device());
   }
 
@@ -101,9 +100,7 @@ class Windows {
   }
 
  private:
-  bool is_causal(const Run& r) const {
-    return s_.left < 0 && s_.right == 0 && r.queries == r.keys;
-  }
+  bool is_causal(const Run& r) const { return s_.left < 0 && s_.right == 0 && r.queries == r.keys; }
   const Sequences& s_;
   int64_t reach_ = 0;
   Tensor line_;
@@ -126,14 +123,14 @@ Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Sequenc
       if (s.right >= 0) mask = tril(mask, keys - queries + s.right);
       if (s.left >= 0) mask = triu(mask, keys - queries - s.left);
     }
-    outs.push_back(permute(scaled_dot_product_attention(
-                               own, seen, piece(v, s.key_starts[size_t(i)], keys), mask, 0.0, false,
-                               scale, true),
-                           Dims{1, 0, 2}));
+    outs.push_back(
+        permute(scaled_dot_product_attention(own, seen, piece(v, s.key_starts[size_t(i)], keys),
+                                             mask, 0.0, false, scale, true),
+                Dims{1, 0, 2}));
     if (!sums) continue;
     const int64_t group = q.sizes()[1] / std::max<int64_t>(k.sizes()[1], 1);
-    Tensor scores = matmul(own, transpose(repeat_interleave(seen, group, int64_t(0)), -2, -1)) *
-                    Scalar(scale);
+    Tensor scores =
+        matmul(own, transpose(repeat_interleave(seen, group, int64_t(0)), -2, -1)) * Scalar(scale);
     if (mask.defined()) scores = masked_fill(scores, logical_not(mask), wrap_number(-INFINITY));
     sums->push_back(keys > 0 ? logsumexp(scores, Dims{-1}, false)
                              : full(Dims{q.sizes()[1], queries}, -INFINITY, q.dtype(), std::nullopt,
@@ -147,9 +144,10 @@ Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Sequenc
 void check_bounds(const Tensor& q, const Tensor& k, const Sequences& s) {
   check_argument(!s.query_bounds.empty() && s.query_bounds.size() == s.key_starts.size() + 1 &&
                      s.key_starts.size() == s.key_lengths.size(),
-                 kName, "cu_seq_q and cu_seq_k must have one more element than there are sequences, "
-                 "got bounds for ", int64_t(s.query_bounds.size()) - 1, " and ",
-                 s.key_lengths.size());
+                 kName,
+                 "cu_seq_q and cu_seq_k must have one more element than there are sequences, "
+                 "got bounds for ",
+                 int64_t(s.query_bounds.size()) - 1, " and ", s.key_lengths.size());
   check_argument(s.query_bounds[0] == 0 && s.query_bounds.back() == q.sizes()[0], kName,
                  "cu_seq_q must go from 0 to the number of queries, ", q.sizes()[0], ", got ",
                  s.query_bounds[0], " to ", s.query_bounds.back());
@@ -209,11 +207,11 @@ struct VarlenKernelBackward {
     for_runs(s, [&](const Run& r) {
       if (r.keys == 0) return fill_data(query_batch(gq, s, r), 0);
       const Tensor sums = contiguous_data(sum_batch(lse, s, r));
-      attention_loops(q).backward(
-          windows.options(scale, r), query_batch(own, s, r), query_batch(from[0], s, r),
-          key_batch(from[1], s, r), key_batch(from[2], s, r), windows.mask(r, q.sizes()[1]),
-          query_batch(out, s, r), sums, query_batch(gq, s, r), key_batch(gk, s, r),
-          key_batch(gv, s, r));
+      attention_loops(q).backward(windows.options(scale, r), query_batch(own, s, r),
+                                  query_batch(from[0], s, r), key_batch(from[1], s, r),
+                                  key_batch(from[2], s, r), windows.mask(r, q.sizes()[1]),
+                                  query_batch(out, s, r), sums, query_batch(gq, s, r),
+                                  key_batch(gk, s, r), key_batch(gv, s, r));
     });
   }
 };
@@ -260,9 +258,8 @@ struct VarlenKernel {
         return std::vector<Tensor>{composed(own[0], own[1], own[2], s, scale)};
       });
     }
-    auto [gq, gk, gv] =
-        _varlen_kernel_backward(g, q, k, v, c.out(0), c.out(1), query_bounds, key_starts,
-                                key_lengths, scale, left, right);
+    auto [gq, gk, gv] = _varlen_kernel_backward(g, q, k, v, c.out(0), c.out(1), query_bounds,
+                                                key_starts, key_lengths, scale, left, right);
     return {c.wants(0) ? gq : Tensor(), c.wants(1) ? gk : Tensor(), c.wants(2) ? gv : Tensor()};
   }
 };

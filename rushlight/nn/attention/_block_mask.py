@@ -179,22 +179,12 @@ class BlockMask:
             q = listed(dense(kv_num_blocks, kv_indices).transpose(-1, -2))
             if full_kv_num_blocks is not None and full_kv_indices is not None:
                 full_q = listed(dense(full_kv_num_blocks, full_kv_indices).transpose(-1, -2))
-        by_rule = isinstance(dq_kv_order, bool)
-        return cls(
-            seq_lengths,
-            kv_num_blocks,
-            kv_indices,
-            full_kv_num_blocks,
-            full_kv_indices,
-            *q,
-            *full_q,
-            BLOCK_SIZE=size,
-            mask_mod=noop_mask if mask_mod is None else mask_mod,
-            dq_write_order=dq_write_order,
-            dq_write_order_full=dq_write_order_full,
-            dq_kv_order=None if by_rule else dq_kv_order,  # type: ignore[arg-type]
-            dq_kv_order_spt=dq_kv_order if by_rule else None,  # type: ignore[arg-type]
-        )
+        kept = {"dq_write_order": dq_write_order, "dq_write_order_full": dq_write_order_full}
+        order = "dq_kv_order_spt" if isinstance(dq_kv_order, bool) else "dq_kv_order"
+        rest: dict[str, Any] = {"BLOCK_SIZE": size, **kept, order: dq_kv_order}
+        rest["mask_mod"] = noop_mask if mask_mod is None else mask_mod
+        own = (kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices)
+        return cls(seq_lengths, *own, q[0], q[1], full_q[0], full_q[1], **rest)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -253,9 +243,10 @@ class BlockMask:
         return self._with(kept, self.seq_lengths, _of_a_slice)
 
     def _with(self, parts: list[Any], lengths: tuple[int, int], mask_mod: Any) -> Self:
+        count, indices, full_count, full_indices = parts
         made = type(self).from_kv_blocks(
-            *parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=mask_mod, seq_lengths=lengths,
-            compute_q_blocks=self.q_indices is not None,
+            count, indices, full_count, full_indices, self.BLOCK_SIZE, mask_mod, lengths,
+            self.q_indices is not None,
         )  # fmt: skip
         made.dq_kv_order_spt = self.dq_kv_order_spt
         return made
@@ -373,6 +364,7 @@ def create_block_mask(mask_mod: MaskFunction, B: int | None, H: int | None, Q_LE
     if separate_full_blocks:
         part = part & ~full
         full_blocks = listed(full)
+    count, indices = listed(part)
     return BlockMask.from_kv_blocks(
-        *listed(part), *full_blocks, size, mask_mod, seq_lengths=(Q_LEN, KV_LEN)
+        count, indices, full_blocks[0], full_blocks[1], size, mask_mod, (Q_LEN, KV_LEN)
     )

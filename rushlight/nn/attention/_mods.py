@@ -26,9 +26,10 @@ _POINTWISE = frozenset(
     fmod frac ge gelu greater greater_equal gt half int invert isfinite isinf isnan isneginf le
     leaky_relu lerp less less_equal log log10 log1p log2 logaddexp logical_and logical_not
     logical_or logical_xor long lshift lt masked_fill maximum minimum mod mul multiply ne neg
-    negative not_equal or pos pow positive rad2deg radd rand rdiv reciprocal relu remainder rfloordiv
-    rmod rmul ror round rpow rshift rsqrt rsub rtruediv rxor sigmoid sign silu sin sinh softplus sqrt
-    square sub subtract tan tanh to true_divide truediv trunc type_as where xor""".split()
+    negative not_equal or pos pow positive rad2deg radd rand rdiv reciprocal relu remainder
+    rfloordiv rmod rmul ror round rpow rshift rsqrt rsub rtruediv rxor sigmoid sign silu sin sinh
+    softplus sqrt square sub subtract tan tanh to true_divide truediv trunc type_as
+    where xor""".split()
 )
 
 
@@ -46,8 +47,8 @@ def _looks_up(args):
     at = at if isinstance(at, tuple) else (at,)
     plain = isinstance(source, Tensor) and not is_batchedtensor(source)
     return plain and source.dim() == len(at) and all(
-        isinstance(i, int) and not isinstance(i, bool)
-        or isinstance(i, Tensor) and i.dim() == 0 and i.dtype not in (_C.bool, _C.uint8)
+        (isinstance(i, int) and not isinstance(i, bool))
+        or (isinstance(i, Tensor) and i.dim() == 0 and i.dtype not in (_C.bool, _C.uint8))
         for i in at
     )  # fmt: skip
 

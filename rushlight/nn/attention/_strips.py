@@ -59,7 +59,9 @@ class Plan:
             rows = min(last - first, max(16, self._room // width))
             count = max(1, self._room // (rows * width))  # pairs of batch and head
             alone = heads[1] - heads[0] == 1
-            step = 1 if alone else min(heads[1] - heads[0], max(1, count // self.group) * self.group)
+            step = (
+                1 if alone else min(heads[1] - heads[0], max(1, count // self.group) * self.group)
+            )
             every = max(1, count // step)
             for b in range(batches[0], batches[1], every):
                 for h in range(heads[0], heads[1], step):
@@ -132,7 +134,7 @@ class Plan:
 
 def _lead(mask):
     """Batches and heads that a mask tells apart."""
-    return ((1, 1) + tuple(mask.shape))[-4:-2]
+    return (1, 1, *mask.shape)[-4:-2]
 
 
 def _lists(count, indices):
@@ -219,8 +221,10 @@ def forward(plan: Plan, query: Tensor, key: Tensor, value: Tensor, aux: bool) ->
     """Output, logarithms of sums, largest scores (None unless asked for)."""
     shape = query.shape[:3]
     out = query.new_zeros((*shape, value.shape[-1]))
-    lse, top = (query.new_full(shape, float("-inf"), dtype=plan.wide) if aux else None
-                for _ in range(2))  # fmt: skip
+    lse: Any = None
+    top: Any = None
+    if aux:
+        lse, top = (query.new_full(shape, float("-inf"), dtype=plan.wide) for _ in range(2))
     for at in plan.strips():
         scores = _products(plan, query, key, at)
         if aux:

@@ -188,9 +188,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: _Score 
         return out
     if return_aux is None:
         return out, lse
-    return out, AuxOutput(
-        lse if return_aux.lse else None, top if return_aux.max_scores else None
-    )
+    return out, AuxOutput(lse if return_aux.lse else None, top if return_aux.max_scores else None)
 
 
 def _run(query, key, value, score_mod, block_mask, scale, aux):

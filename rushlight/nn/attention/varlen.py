@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -23,14 +24,16 @@ def _ints(name, tensor):
     if not isinstance(tensor, Tensor) or tensor.dim() != 1 or tensor.dtype not in (
         _C.int32, _C.int64,
     ):  # fmt: skip
-        shown = f"{tensor.dtype} of shape {list(tensor.shape)}" if isinstance(tensor, Tensor) else (
-            type(tensor).__name__
+        shown = (
+            f"{tensor.dtype} of shape {list(tensor.shape)}"
+            if isinstance(tensor, Tensor)
+            else (type(tensor).__name__)
         )
         raise TypeError(f"varlen_attn: {name} must be a vector of int32 or int64, got {shown}")
     kept = getattr(tensor, "_varlen_ints", None)
     if kept is None or kept[0] != tensor._version:
         kept = tensor._version, tensor.tolist()
-        tensor._varlen_ints = kept  # type: ignore[attr-defined]
+        tensor._varlen_ints = kept
     return kept[1]
 
 
@@ -42,7 +45,7 @@ def _check_lengths(name, lengths, most):
 
 
 def _differences(bounds):
-    return [b - a for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [b - a for a, b in itertools.pairwise(bounds)]
 
 
 def _from_pages(key, value, table, used):

@@ -35,6 +35,7 @@ attend = flex.flex_attention
 if mode == "eager":
     flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
 elif mode == "compiled":
+    lib._dynamo.reset()
     attend = lib.compile(attend)
 def forward(mask, mod="none"):
     with lib.no_grad():
@@ -136,6 +137,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 2048, 4096])
+    parser.add_argument("--eager-lengths", type=int, nargs="+", default=[1024, 2048])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
     parser.add_argument("--no-report", action="store_true", help="leave the results alone")

@@ -215,7 +215,7 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
     if reduce in ("sum", "mean"):
         found = found.index_add(0, pieces, rows)
     else:
-        kind = {"max": "amax", "min": "amin", "prod": "prod"}[reduce]
+        kind = f"a{reduce}" if extreme else reduce
         at = pieces.reshape(-1, *[1] * (rows.dim() - 1)).expand_as(rows)
         found = found.scatter_reduce(0, at, rows, kind, include_self=True)
     if extreme and initial is not None:  # an element that equals it gets the whole gradient

@@ -84,6 +84,29 @@ class _Watch(TorchFunctionMode):
         return found
 
 
+def _replaced(x, stand_ins):
+    if isinstance(x, Tensor):
+        return next((own for given, own in stand_ins if given is x), x)
+    if isinstance(x, (tuple, list)):
+        return type(x)(_replaced(y, stand_ins) for y in x)
+    return x
+
+
+class StandIns(TorchFunctionMode):
+    """Gives functions other tensors in the place of some. So the gradient of a tensor that a user's
+    function has captured is that of its use in there, whatever else it was computed from."""
+
+    def __init__(self, captured: list[Tensor], stand_ins: list[Tensor]) -> None:
+        super().__init__()
+        self._pairs = list(zip(captured, stand_ins, strict=True))
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        given = {k: _replaced(x, self._pairs) for k, x in (kwargs or {}).items()}
+        return func(*_replaced(tuple(args), self._pairs), **given)
+
+
 class Mod:
     """A function of (batch, head, query, key), or of a score and these.
 

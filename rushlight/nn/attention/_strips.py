@@ -17,7 +17,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import Function, enable_grad, grad
 from rushlight.compiler import compile
-from rushlight.nn.attention._mods import Mod
+from rushlight.nn.attention._mods import Mod, StandIns
 
 _ROOM = {"cpu": 1 << 19, "cuda": 1 << 25}  # elements of a strip
 
@@ -255,12 +255,13 @@ def _backward(plan, query, key, value, out, of_out, of_lse):
     delta = (of_out * out).sum(-1, keepdim=True, dtype=plan.wide)
     if of_lse is not None:
         delta = delta - of_lse.unsqueeze(-1)
+    own_captured = [t.detach().requires_grad_() for t in plan.captured]
     for at in plan.strips():
         products = _products(plan, query, key, at)
         if plan.score is None:
             scores = _scores(plan, products, at)
         else:
-            with enable_grad():
+            with enable_grad(), StandIns(plan.captured, own_captured):
                 products = products.detach().requires_grad_()
                 modified = plan.modified(products, at)
             seen = plan.seen(at)
@@ -274,7 +275,7 @@ def _backward(plan, query, key, value, out, of_out, of_lse):
         of_weights = (own_rows @ values.transpose(-1, -2)).view(weights.shape).to(plan.wide)
         of_scores = _of_scores(weights, of_weights, _queries(delta, at))
         if plan.score is not None:
-            wanted = grad(modified, [products, *plan.captured], of_scores, allow_unused=True)
+            wanted = grad(modified, [products, *own_captured], of_scores, allow_unused=True)
             of_scores = _C.zeros_like(of_scores) if wanted[0] is None else wanted[0]
             for i, g in enumerate(wanted[1:]):
                 if g is not None:
@@ -311,9 +312,11 @@ class FlexAttention(Function):
     def backward(ctx: Any, of_out: Any, of_lse: Any = None, of_top: Any = None) -> Any:
         query, key, value, out = ctx.saved_tensors
         if _C.is_grad_enabled():  # to be differentiated again
-            inputs = [query, key, value, *ctx.captured]
+            # Each stands for itself: where one was computed from another, nothing flows on.
+            inputs = [t.view_as(t) for t in (query, key, value, *ctx.captured)]
             need = [i for i, w in enumerate(ctx.needs_input_grad[3:]) if w]
-            found, lse = ctx.again(query, key, value)
+            with StandIns(list(ctx.captured), inputs[3:]):
+                found, lse = ctx.again(*inputs[:3])
             roots, seeds = [found], [of_out]
             if of_lse is not None:
                 roots, seeds = [found, lse], [of_out, of_lse]

@@ -235,10 +235,7 @@ def _whole(query, key, value, score_mod, block_mask, scale):
     if score_mod is not None:
         scores = over_places(score_mod, places, scores)
     if block_mask is not None:
-        own = tuple(
-            p if n > 1 else p[:1] for p, n in zip(places, block_mask.shape[:2], strict=False)
-        )
-        seen = over_places(block_mask.mask_mod, (*own, *places[2:]))
+        seen = over_places(block_mask.mask_mod, places)
         seen = seen & _elements(block_mask, block_mask.kv_num_blocks, block_mask.kv_indices)
         if block_mask.full_kv_num_blocks is not None:
             full = block_mask.full_kv_num_blocks, block_mask.full_kv_indices

@@ -151,7 +151,8 @@ def main() -> int:
 
     parts, missed = [], False
     eager, compiled = (
-        [case for length in args.lengths for case in flex_cases(length, bar)] for bar in (1.0, None)
+        [case for length in lengths for case in flex_cases(length, bar)]
+        for lengths, bar in ((args.eager_lengths, 1.0), (args.lengths, None))
     )
     train = [case for length in args.lengths for case in train_cases(length)]
     for threads in args.threads:

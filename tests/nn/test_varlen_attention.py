@@ -139,6 +139,15 @@ def test_bounds_that_change_are_seen():
     assert rl.equal(after, varlen_attn(q, q, q, rl.tensor([0, 3, 5]), rl.tensor([0, 3, 5]), 3, 3))
 
 
+def test_windows_without_an_end():
+    q = packed([2, 3], 2, 4)
+    bounds = rl.tensor([0, 2, 5])
+    want = varlen_attn(q, q, q, bounds, bounds, 3, 3)
+    for far in (2**40, 2**62, 2**63 - 1):
+        found = varlen_attn(q, q, q, bounds, bounds, 3, 3, window_size=(far, far))
+        assert rl.equal(found, want)
+
+
 def test_errors():
     q = packed([2, 3], 2, 4)
     bounds = rl.tensor([0, 2, 5])

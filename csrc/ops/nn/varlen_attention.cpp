@@ -268,8 +268,11 @@ struct VarlenAttention {
   static constexpr const char* name = kName;
   static std::tuple<Tensor, Tensor> call(const Tensor& q, const Tensor& k, const Tensor& v,
                                          IntList query_bounds, IntList key_starts,
-                                         IntList key_lengths, double scale, int64_t left,
-                                         int64_t right) {
+                                         IntList key_lengths, double scale, int64_t before,
+                                         int64_t after) {
+    // No sequence is longer; sums with lengths do not overflow.
+    constexpr int64_t kFar = int64_t(1) << 48;
+    const int64_t left = std::min(before, kFar), right = std::min(after, kFar);
     const Sequences s{query_bounds, key_starts, key_lengths, left, right};
     check_tensors(q, k, v);
     check_bounds(q, k, s);

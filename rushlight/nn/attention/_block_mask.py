@@ -337,8 +337,8 @@ def create_block_mask(mask_mod: MaskFunction, B: int | None, H: int | None, Q_LE
     Example:
         >>> from rushlight.nn.attention.flex_attention import create_block_mask
         >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 512, 512)
-        >>> mask.kv_num_blocks, mask.full_kv_num_blocks
-        (tensor([[[1, 1, 1, 1]]], dtype=int32), tensor([[[0, 1, 2, 3]]], dtype=int32))
+        >>> mask.kv_num_blocks.tolist(), mask.full_kv_num_blocks.tolist()
+        ([[[1, 1, 1, 1]]], [[[0, 1, 2, 3]]])
     """
     size = _block_size(BLOCK_SIZE)
     if _takes_scores("create_block_mask", mask_mod):

@@ -167,8 +167,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: _Score 
         >>> q = k = v = rl.eye(3)[None, None]
         >>> flex_attention(q, k, v, lambda s, b, h, q_idx, kv_idx: s - kv_idx, block_mask=mask)
         tensor([[[[1.0000, 0.0000, 0.0000],
-                  [0.6040, 0.3960, 0.0000],
-                  [0.5637, 0.2074, 0.2289]]]])
+                  [0.6041, 0.3959, 0.0000],
+                  [0.6215, 0.2286, 0.1498]]]])
     """
     _check_heads(query, key, value, enable_gqa)
     if return_lse and return_aux is not None:

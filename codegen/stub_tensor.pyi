@@ -358,7 +358,7 @@ class Tensor:
     ) -> Tensor:
         """The matrix in layout sparse_bsc."""
     def to_padded_tensor(
-        self, padding: float, output_size: Sequence[_int] | None = None, out: Tensor | None = None
+        self, padding: _float, output_size: Sequence[_int] | None = None, out: Tensor | None = None
     ) -> Tensor:
         """A nested tensor as one of one size, filled up with `padding` behind shorter parts."""
     def _nnz(self) -> _int: ...

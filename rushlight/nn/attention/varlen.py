@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import weakref
 from typing import Any, NamedTuple, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
+
+
+# The elements of tensors that were asked for, by id: a reference, the version, the list.
+_asked: dict[int, tuple[Any, int, list[int]]] = {}
 
 
 class AuxRequest(NamedTuple):
@@ -20,7 +26,7 @@ class AuxRequest(NamedTuple):
 
 def _ints(name, tensor):
     """The elements of a vector of ints. A model asks in every layer, and asking a GPU makes the
-    program wait for it: they are kept with the tensor until somebody writes to it."""
+    program wait for it: they are kept as long as the tensor, until somebody writes to it."""
     if not isinstance(tensor, Tensor) or tensor.dim() != 1 or tensor.dtype not in (
         _C.int32, _C.int64,
     ):  # fmt: skip
@@ -30,11 +36,12 @@ def _ints(name, tensor):
             else (type(tensor).__name__)
         )
         raise TypeError(f"varlen_attn: {name} must be a vector of int32 or int64, got {shown}")
-    kept = getattr(tensor, "_varlen_ints", None)
-    if kept is None or kept[0] != tensor._version:
-        kept = tensor._version, tensor.tolist()
-        tensor._varlen_ints = kept
-    return kept[1]
+    kept = _asked.get(id(tensor))
+    if kept is None or kept[0]() is not tensor or kept[1] != tensor._version:
+        forget = functools.partial(_asked.pop, id(tensor), None)
+        kept = weakref.ref(tensor, lambda _: forget()), tensor._version, tensor.tolist()
+        _asked[id(tensor)] = kept
+    return kept[2]
 
 
 def _check_lengths(name, lengths, most):

@@ -254,6 +254,7 @@ sparse_csr: layout
 sparse_csc: layout
 sparse_bsr: layout
 sparse_bsc: layout
+jagged: layout
 default_generator: Generator
 
 def get_default_dtype() -> dtype:

@@ -357,6 +357,10 @@ class Tensor:
         self, blocksize: Sequence[_int] | None = None, dense_dim: _int | None = None
     ) -> Tensor:
         """The matrix in layout sparse_bsc."""
+    def to_padded_tensor(
+        self, padding: _float, output_size: Sequence[_int] | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        """A nested tensor as one of one size, filled up with `padding` behind shorter parts."""
     def _nnz(self) -> _int: ...
     def _indices(self) -> Tensor: ...
     def _values(self) -> Tensor: ...

@@ -142,6 +142,13 @@ class _KeyErrorText(str):
 KeyErrorMessage = _KeyErrorText
 
 
+def _rebuild_nested(values, offsets, lengths, ragged_idx, jagged):
+    """A nested tensor of its parts."""
+    from rushlight.nested import rebuild
+
+    return rebuild(values, offsets, lengths, ragged_idx, jagged)
+
+
 def _rebuild_sparse_tensor(layout, data):
     """A sparse tensor of its parts."""
     from rushlight.sparse._create import rebuild

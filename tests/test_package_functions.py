@@ -5,6 +5,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
+from rushlight.autograd import gradcheck
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +117,35 @@ def test_segment_reduce():
     assert x.grad.tolist() == [2, 1, 4, 3]
     with pytest.raises(RuntimeError, match="reduce"):
         rl.segment_reduce(x, "median", lengths=lengths)
+
+
+def test_segment_reduce_along_other_axes():
+    x = np.random.RandomState(0).randn(2, 6, 3)
+    lengths = np.array([[2, 0, 4], [1, 3, 2]])
+    t = rl.tensor(x, requires_grad=True)
+    for name, f in (("sum", np.sum), ("mean", np.mean), ("max", np.max), ("prod", np.prod)):
+        out = rl.segment_reduce(t, name, lengths=rl.tensor(lengths), axis=1, initial=0.5)
+        for i, ends in enumerate(lengths.cumsum(1)):
+            for j, (end, n) in enumerate(zip(ends, lengths[i], strict=True)):
+                piece = x[i, end - n : end]
+                want = f(piece, 0) if n else np.full(3, 0.5)
+                if n:
+                    want = {"sum": want + 0.5, "mean": want + 0.5 / n, "prod": want * 0.5,
+                            "max": np.maximum(want, 0.5)}[name]  # fmt: skip
+                np.testing.assert_allclose(out[i, j].detach().numpy(), want, 1e-12)
+    assert gradcheck(
+        lambda t: rl.segment_reduce(t, "prod", lengths=rl.tensor(lengths), axis=1), (t,)
+    )
+    # Offsets may leave elements out; whatever lies outside is refused.
+    assert rl.segment_reduce(rl.ones(4), "sum", offsets=rl.tensor([1, 3])).tolist() == [2]
+    for bad in ({"offsets": [0, 5]}, {"offsets": [0, 3, 2]}, {"lengths": [1, 1]},
+                {"lengths": [5, -1]}, {"lengths": [[4]]}):  # fmt: skip
+        given = {k: rl.tensor(v) for k, v in bad.items()}
+        with pytest.raises(RuntimeError, match="segment_reduce"):
+            rl.segment_reduce(rl.ones(4), "sum", **given)
+    assert rl.segment_reduce(
+        rl.ones(4), "sum", lengths=rl.tensor([1, 1]), unsafe=True
+    ).tolist() == [1, 1]
 
 
 def test_removed_functions_name_their_successors():

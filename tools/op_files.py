@@ -34,7 +34,9 @@ from emit_ops import is_reduction  # noqa: E402
 from schema import load_all  # noqa: E402
 
 FOLDERS = ("csrc", "codegen", "rushlight")
-OVER_THE_OPS = ("csrc/frontend/", "rushlight/distributed/tensor/", "rushlight/onnx/")
+OVER_THE_OPS = (
+    "csrc/frontend/", "rushlight/distributed/tensor/", "rushlight/nested/", "rushlight/onnx/",
+)  # fmt: skip
 COMPLETE_TESTS = ("tests/test_nvrtc_functors.py", "tests/test_nvrtc_kernels.py")
 CPP = (".cpp", ".h", ".cu")
 LIMITS = {"pointwise": 4, "reduction": 4, "nn": 8}

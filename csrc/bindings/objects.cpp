@@ -14,8 +14,8 @@ struct Constant {
 
 PyTypeObject *DTypeType, *LayoutType, *MemoryFormatType;
 PyObject* g_dtypes[kDTypeCount];
-constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr",
-                                    "sparse_csc", "sparse_bsr", "sparse_bsc"};
+constexpr const char* kLayouts[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
+                                    "sparse_bsr", "sparse_bsc", "jagged"};
 PyObject* g_layouts[std::size(kLayouts)];
 constexpr int kFormatCount = 4;
 PyObject* g_formats[kFormatCount];

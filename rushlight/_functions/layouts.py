@@ -1,4 +1,4 @@
-"""Layouts that no tensor has, to compare with, and lists of indices of sparse ones."""
+"""A layout that no tensor has, to compare with, and lists of indices of sparse ones."""
 
 from rushlight import _C
 from rushlight._functions.out import write_out
@@ -7,7 +7,6 @@ __all__ = [
     "_convert_indices_from_coo_to_csr",
     "_convert_indices_from_csr_to_coo",
     "_mkldnn",
-    "jagged",
     "legacy_contiguous_format",
 ]
 
@@ -22,7 +21,7 @@ class _AbsentLayout:
         return f"rushlight.{self._name}"
 
 
-jagged, _mkldnn = _AbsentLayout("jagged"), _AbsentLayout("_mkldnn")
+_mkldnn = _AbsentLayout("_mkldnn")
 legacy_contiguous_format = _C.contiguous_format
 
 

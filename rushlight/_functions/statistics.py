@@ -170,16 +170,16 @@ def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor],
 def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
                    indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
                    unsafe: bool = False, initial: Number | None = None) -> Tensor:  # fmt: skip
-    """Sums, means, extremes or products of consecutive pieces of a dim.
+    """Sums, means, extremes or products of consecutive pieces along a dim.
 
     Arguments:
         data: a tensor.
         reduce: 'sum', 'mean', 'max', 'min' or 'prod'.
-        lengths: of the pieces; or
+        lengths: of the pieces, for each place of the dims before the axis; or
         indices: not supported; or
         offsets: where pieces begin, and the end.
-        axis: the dim; lengths and offsets have the dims before it, too.
-        unsafe: do not check the lengths.
+        axis: the dim; lengths and offsets have the dims before it.
+        unsafe: do not ask that the lengths add up to the whole; they must still lie inside.
         initial: what each piece begins with.
 
     Example:
@@ -192,46 +192,78 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None,
         raise RuntimeError(
             f"segment_reduce: reduce must be sum, mean, max, min or prod, got {reduce!r}"
         )
-    if lengths is None:
-        if offsets is None:
-            raise RuntimeError("segment_reduce: lengths or offsets must be given")
-        lengths = offsets.diff()
-    axis = axis + data.ndim if axis < 0 else axis
-    if axis >= data.ndim or lengths.ndim != axis + 1 or lengths.shape[:-1] != data.shape[:axis]:
+    if indices is not None:
+        raise RuntimeError("segment_reduce: indices is not there; give lengths or offsets")
+    if not -data.dim() <= axis < data.dim():
         raise RuntimeError(
-            f"segment_reduce: along axis {axis} of shape {list(data.shape)} lengths need the sizes "
-            f"of the dims before it, and one more dim; they have shape {list(lengths.shape)}"
+            f"segment_reduce: axis {axis} is out of range for a tensor of {data.dim()} dims"
         )
-    if axis > 0 and data.shape[0] == 0:
-        return data.new_empty((*lengths.shape, *data.shape[axis + 1 :]))
-    if axis > 0:
-        rows = [
-            segment_reduce(d, reduce, lengths=n, axis=axis - 1, unsafe=unsafe, initial=initial)
-            for d, n in zip(data.unbind(), lengths.unbind(), strict=True)
-        ]
-        return _C.stack(rows)
-    sizes = lengths.tolist()
-    if unsafe and all(n >= 0 for n in sizes):
-        data = data[: sum(sizes)]  # what lies behind the last piece belongs to none
-    empty = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "mean": math.nan}[reduce]
-    pieces = []
-    for piece in data.split(sizes, 0):
-        if piece.shape[0] == 0:
-            value = empty if initial is None else initial
-            pieces.append(_C.full(data.shape[1:], value, dtype=data.dtype, device=data.device))
-            continue
-        if reduce in ("max", "min"):
-            found = piece.amax(0) if reduce == "max" else piece.amin(0)
-            if initial is not None:
-                found = found.clamp_min(initial) if reduce == "max" else found.clamp_max(initial)
-        elif reduce == "prod":
-            found = piece.prod(0) * (1 if initial is None else initial)
-        else:
-            found = piece.sum(0) + (0 if initial is None else initial)
-            if reduce == "mean":
-                found = found / piece.shape[0]
-        pieces.append(found)
-    return _C.stack(pieces)
+    rows, pieces, counts, shape = _pieces(data, lengths, offsets, axis % data.dim(), unsafe)
+    given = rows.dtype
+    if given in (_C.float16, _C.bfloat16):  # many small numbers are added up
+        rows = rows.float()
+    least, most = (
+        (-math.inf, math.inf)
+        if given.is_floating_point or given.is_complex
+        else (_C.iinfo(given).min, _C.iinfo(given).max)
+    )
+    empty = {"sum": 0, "mean": 0, "prod": 1, "max": least, "min": most}[reduce]
+    extreme = reduce in ("max", "min")
+    start = empty if initial is None or extreme else initial
+    size = (counts.shape[0], *rows.shape[1:])
+    found = _C.full(size, start, dtype=rows.dtype, device=rows.device)
+    if reduce in ("sum", "mean"):
+        found = found.index_add(0, pieces, rows)
+    else:
+        kind = f"a{reduce}" if extreme else reduce
+        at = pieces.reshape(-1, *[1] * (rows.dim() - 1)).expand_as(rows)
+        found = found.scatter_reduce(0, at, rows, kind, include_self=True)
+    if extreme and initial is not None:  # an element that equals it gets the whole gradient
+        found = found.clamp_min(initial) if reduce == "max" else found.clamp_max(initial)
+    if reduce == "mean":
+        divisor = counts.reshape(-1, *[1] * (rows.dim() - 1))
+        mean = found / divisor if initial is None else found / divisor.clamp(min=1)
+        found = mean if mean.dtype == rows.dtype else mean.to(rows.dtype)
+    return found.to(given).reshape(shape)
+
+
+def _pieces(data, lengths, offsets, axis, unsafe):
+    """The rows that belong to pieces, the number of each one's piece, how many rows a piece has,
+    and the shape of what comes out."""
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce: lengths or offsets must be given")
+    where = offsets if lengths is None else lengths
+    if where.dtype not in (_C.int32, _C.int64):
+        raise NotImplementedError(
+            f"segment_reduce: lengths and offsets must be int32 or int64, got {where.dtype}"
+        )
+    if where.dim() != axis + 1 or tuple(where.shape[:-1]) != tuple(data.shape[:axis]):
+        raise RuntimeError(
+            f"segment_reduce: lengths or offsets of shape {list(where.shape)} do not go with axis "
+            f"{axis} of data of shape {list(data.shape)}"
+        )
+    where, extent = where.long(), data.shape[axis]
+    if lengths is None:
+        counts, starts = where.diff(dim=-1), where[..., :-1]
+    else:
+        counts, starts = where, where.cumsum(-1) - where
+    outside = counts.numel() and bool(
+        ((counts < 0) | (starts < 0) | (starts + counts > extent)).any()
+    )
+    if outside or (lengths is not None and not unsafe and bool((counts.sum(-1) != extent).any())):
+        raise RuntimeError(
+            f"segment_reduce: the pieces must have no negative length, lie inside the {extent} "
+            "elements of the axis and, given by lengths, add up to them"
+        )
+    first = _C.arange(math.prod(data.shape[:axis]), device=data.device) * extent
+    starts = (starts.reshape(first.shape[0], -1) + first.unsqueeze(1)).reshape(-1)
+    flat = counts.reshape(-1)
+    pieces = _C.arange(flat.shape[0], device=data.device).repeat_interleave(flat)
+    places = _C.arange(pieces.shape[0], device=data.device) - (flat.cumsum(0) - flat)[pieces]
+    rows = data.flatten(0, axis)
+    if lengths is None or unsafe:
+        rows = rows.index_select(0, starts[pieces] + places)
+    return rows, pieces, flat, (*counts.shape, *data.shape[axis + 1 :])
 
 
 def _segment_reduce(*args, **kwargs):

@@ -78,11 +78,6 @@ REASONS = {
         'distributed.init_process_group("nccl") has its collectives',
         NOT_PLANNED,
     ),
-    "nested tensors": (
-        "there are no nested tensors",
-        "pad the sequences (nn.utils.rnn.pad_sequence)",
-        NOT_PLANNED,
-    ),
     "new devices": (
         "kinds of devices cannot be added",
         'there are "cpu", "cuda" and "meta"',
@@ -153,7 +148,6 @@ AREAS = {
     "distributed.tensor": "sharding",
     "export": "export",
     "fx": "fx",
-    "nested": "nested tensors",
     "onnx": "onnx",
     "package": "packages",
     "quantization": "quantization",
@@ -171,7 +165,6 @@ MODULES = frozenset(
     distributed.checkpoint.default_planner distributed.checkpoint.hf_storage
     distributed.checkpoint.metadata distributed.checkpoint.optimizer distributed.constants
     distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia
-    nested
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package utils.backend_registration
     utils.bottleneck utils.mobile_optimizer xpu""".split()
@@ -179,7 +172,6 @@ MODULES = frozenset(
 
 # Methods and attributes of Tensor; hasattr is false for them.
 METHODS = {
-    "nested tensors": "to_padded_tensor",
     "complex32": "chalf",
     "mkldnn": "to_mkldnn",
 }

@@ -129,13 +129,6 @@ ROWS = (
     ("jit", "graphs", "", "_get_trace_graph"),
     ("masked", "masked tensors", "MaskedTensor", "as_masked_tensor is_masked_tensor masked_tensor"),
     (
-        "nested",
-        "nested tensors",
-        "",
-        """as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged
-        to_padded_tensor""",
-    ),
-    (
         "onnx",
         "onnx",
         "ExportOptions ONNXRuntimeOptions",

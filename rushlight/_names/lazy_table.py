@@ -249,7 +249,6 @@ MODULE_OF = {
     "is_vulkan_available": "rushlight._functions.installation",
     "is_warn_always_enabled": "rushlight._functions.settings",
     "istft": "rushlight.fft._windowed",
-    "jagged": "rushlight._functions.layouts",
     "kl_div": "rushlight._functions.losses",
     "legacy_contiguous_format": "rushlight._functions.layouts",
     "lobpcg": "rushlight.linalg._low_rank",

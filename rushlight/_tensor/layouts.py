@@ -1,4 +1,4 @@
-"""Methods about sparse layouts, which are loaded when one of them is called."""
+"""Methods about sparse and nested layouts, which are loaded when one of them is called."""
 
 from rushlight._tensor import methods_of
 
@@ -10,3 +10,4 @@ methods_of(
     to_sparse_csc to_sparse_csr values _coalesced_ _indices _nnz _values""",
     told_by="rushlight.sparse._methods",
 )
+methods_of("rushlight.nested", "to_padded_tensor", told_by="rushlight.nested")

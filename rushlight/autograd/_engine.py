@@ -10,9 +10,12 @@ from rushlight import _C
 from rushlight._C import Tensor
 
 
-def _is_sparse(tensors):
+def _are_of_values(tensors):
+    """Is one of them sparse or nested, with values that take part in the graph in its place?"""
     return any(
-        type(t) is not Tensor and isinstance(t, Tensor) and t.layout is not _C.strided
+        type(t) is not Tensor
+        and isinstance(t, Tensor)
+        and (t.layout is not _C.strided or t.is_nested)
         for t in tensors
     )
 
@@ -94,8 +97,8 @@ def backward(
         grad_tensors = _as_list("backward", "grad_tensors", grad_tensors)
     if inputs is not None:
         inputs = _as_list("backward", "inputs", inputs)
-    if _is_sparse((*tensors, *(inputs or ()))):
-        from rushlight.sparse._gradients import as_values
+    if _are_of_values((*tensors, *(inputs or ()))):
+        from rushlight.autograd._values import as_values
 
         tensors, grad_tensors = as_values(tensors, grad_tensors)
         inputs = None if inputs is None else as_values(inputs, None)[0]
@@ -180,14 +183,14 @@ def grad(
     if any(_is_edge(t) for t in (*outputs, *inputs)):
         return _grad_of_edges(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     ask = _batched_grad if is_grads_batched else _C._grad
-    sparse = _is_sparse((*outputs, *inputs))
-    if sparse:  # their values take part in the graph
-        from rushlight.sparse._gradients import as_values, like_inputs
+    of_values = _are_of_values((*outputs, *inputs))
+    if of_values:  # which take part in the graph
+        from rushlight.autograd._values import as_values, like_inputs
 
         outputs, grad_outputs = as_values(outputs, grad_outputs)
         given, inputs = inputs, as_values(inputs, None)[0]
     results = ask(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
-    if sparse:
+    if of_values:
         results, inputs = like_inputs(given, results), given
     if materialize_grads:
         results = tuple(

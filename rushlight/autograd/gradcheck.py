@@ -38,10 +38,11 @@ def _is_differentiable(x):
 
 
 def _of_values(func, inputs):
-    """The function and its inputs, with values in the place of sparse tensors."""
-    if all(x.layout is rushlight.strided for x in _as_tuple(inputs) if isinstance(x, Tensor)):
+    """The function and its inputs, with values in the place of sparse and nested tensors."""
+    tensors = [x for x in _as_tuple(inputs) if isinstance(x, Tensor)]
+    if all(x.layout is rushlight.strided and not x.is_nested for x in tensors):
         return func, inputs
-    from rushlight.sparse._gradients import through_values
+    from rushlight.autograd._values import through_values
 
     return through_values(func, _as_tuple(inputs))
 

@@ -11,6 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from rushlight import _C
 from rushlight._names.missing import fill
+from rushlight._scripting import is_scripting
 from rushlight.futures import Future
 from rushlight.jit import annotations as annotations
 from rushlight.jit._files import load, save
@@ -165,16 +166,6 @@ def export(fn: _F) -> _F:
 def interface(obj: _F) -> _F:
     """The class itself."""
     return obj
-
-
-def is_scripting() -> bool:
-    """Whether the code runs as a program: no, as this is Python; script compiles it as True.
-
-    Example:
-        >>> rl.jit.is_scripting()
-        False
-    """
-    return False
 
 
 def is_tracing() -> bool:

@@ -194,6 +194,31 @@ def rebuild_sparse_tensor(reader, layout, data):
     return rebuild(layout, data)
 
 
+def rebuild_jagged(reader, given):
+    """A nested tensor of the layout jagged, out of the arguments of PyTorch's class."""
+    from rushlight.nested import rebuild
+
+    tensors = [given.get(n) for n in ("values", "offsets")] if type(given) is dict else [None]
+    lengths = given.get("lengths") if type(given) is dict else None
+    if not all(isinstance(t, Tensor) for t in tensors) or type(given.get("_ragged_idx")) is not int:
+        raise refuse("a nested tensor needs values, offsets and its ragged dim")
+    try:
+        made = rebuild(*tensors, lengths, given["_ragged_idx"], True)
+    except (RuntimeError, ValueError) as error:
+        raise refuse(f"a nested tensor is wrong: {error}") from None
+    return made.requires_grad_(bool(given.get("requires_grad", False)))
+
+
+def rebuild_nested_tensor(reader, buffer, sizes, strides, starts):
+    """A nested tensor of the layout strided."""
+    from rushlight.nested import rebuild_strided
+
+    try:
+        return rebuild_strided(buffer, sizes, strides, starts)
+    except (RuntimeError, ValueError) as error:
+        raise refuse(f"a nested tensor is wrong: {error}") from None
+
+
 def rebuild_quantized_tensor(reader, storage, offset, size, stride, quantizer, grad, hooks):
     """A quantized tensor of its integers, with a scheme, scales, zero points and their dim."""
     from rushlight._quantized.tensor import QuantizedTensor, rebuilt_quantizer
@@ -205,13 +230,6 @@ def rebuild_quantized_tensor(reader, storage, offset, size, stride, quantizer, g
     if made is None:
         raise refuse("how a tensor is quantized is not understood")
     return QuantizedTensor.of(integers, made)
-
-
-def _unsupported(what):
-    def run(reader, *args):
-        raise RuntimeError(f"load: the file holds {what}, which Rushlight does not have")
-
-    return run
 
 
 _TENSOR_FUNCTIONS = (
@@ -334,6 +352,7 @@ def _table():
         "torch.serialization._get_layout": (_layout, _layout),
         "torch._tensor._rebuild_from_type_v2": (rebuild_from_type, rebuild_from_type),
         "torch.tensor._rebuild_from_type_v2": (rebuild_from_type, rebuild_from_type),
+        "torch.nested._internal.nested_tensor._rebuild_njt": (rebuild_jagged, rebuild_jagged),
     }
     functions = {
         "_rebuild_tensor": rebuild_tensor,
@@ -345,7 +364,7 @@ def _table():
         "_rebuild_device_tensor_from_cpu_tensor": rebuild_device_tensor,
         "_rebuild_sparse_tensor": rebuild_sparse_tensor,
         "_rebuild_qtensor": rebuild_quantized_tensor,
-        "_rebuild_nested_tensor": _unsupported("a nested tensor"),
+        "_rebuild_nested_tensor": rebuild_nested_tensor,
     }
     for name, function in functions.items():
         calls[f"torch._utils.{name}"] = function, function

@@ -82,6 +82,8 @@ class TensorWriter(PickleWriter):
     def write_special(self, obj):
         if isinstance(obj, Tensor) and obj.is_quantized:
             self._write_quantized(obj)
+        elif isinstance(obj, Tensor) and obj.is_nested:
+            self._write_nested(obj)
         elif isinstance(obj, Tensor) and obj.layout is not _C.strided:
             self._write_sparse(obj)
         elif isinstance(obj, Tensor):
@@ -183,6 +185,21 @@ class TensorWriter(PickleWriter):
         else:
             args = tensor.__reduce_ex__(2)[1]
             self._call(tensor, "torch._utils", "_rebuild_sparse_tensor", args)
+
+    def _write_nested(self, tensor):
+        values, offsets, lengths, ragged_idx, jagged = tensor.__reduce_ex__(2)[1]
+        if jagged:
+            parts = {"values": values.detach(), "offsets": offsets, "lengths": lengths,
+                     "_ragged_idx": ragged_idx, "_metadata_cache": {},
+                     "requires_grad": tensor.requires_grad}  # fmt: skip
+            place = "torch.nested._internal.nested_tensor"
+            return self._call(tensor, place, "_rebuild_njt", (parts,))
+        parts = [part.detach().contiguous() for part in tensor.unbind()]
+        starts = [sum(p.numel() for p in parts[:i]) for i in range(len(parts))]
+        buffer = _C.cat([part.reshape(-1) for part in parts])
+        lists = [[list(p.shape) for p in parts], [list(p.stride()) for p in parts], starts]
+        args = (buffer, *(_C.tensor(x, dtype=_C.int64) for x in lists))
+        self._call(tensor, "torch._utils", "_rebuild_nested_tensor", args)
 
     def _write_parameter(self, parameter, state):
         self.put_global("torch._utils", "_rebuild_parameter" + ("_with_state" if state else ""))

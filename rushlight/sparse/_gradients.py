@@ -7,8 +7,8 @@ from typing import Any
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import Function
-from rushlight.sparse._convert import groups_of, merged, to_dense
-from rushlight.sparse._tensor import COO, SparseTensor, make, values_at, with_values
+from rushlight.sparse._convert import groups_of, merged
+from rushlight.sparse._tensor import COO, make
 
 
 def _of_rows(indices, rows, count, padding_idx):
@@ -83,37 +83,3 @@ def bag_with_sparse_gradient(weight: Tensor, indices: Tensor, bounds: Tensor, me
                              padding_idx: int, by_count: bool) -> Tensor:  # fmt: skip
     """embedding_bag(sparse=True)."""
     return _Bag.apply(weight, by, indices, bounds, mean, padding_idx, by_count)
-
-
-def as_values(tensors: Any, grads: Any) -> tuple[Any, Any]:
-    """Tensors as the engine takes them, and their gradients: of sparse ones the values."""
-    found = [t._vals if isinstance(t, SparseTensor) else t for t in tensors]
-    if grads is not None:
-        grads = [
-            values_at(t, g) if isinstance(t, SparseTensor) and g is not None else g
-            for t, g in zip(tensors, grads, strict=True)
-        ]
-    return found, grads
-
-
-def like_inputs(tensors: Any, grads: Any) -> tuple[Any, ...]:
-    """What the engine found, with the indices of those tensors that are sparse."""
-    return tuple(
-        with_values(t, g) if isinstance(t, SparseTensor) and g is not None else g
-        for t, g in zip(tensors, grads, strict=True)
-    )
-
-
-def through_values(function: Any, inputs: Any) -> tuple[Any, Any]:
-    """A function of the values of those inputs that are sparse and need a gradient; where it gives
-    sparse tensors, of dense outputs."""
-    sparse = {i: x for i, x in enumerate(inputs) if isinstance(x, SparseTensor) and x.requires_grad}
-
-    def of_values(*given):
-        found = function(*(with_values(sparse[i], v) if i in sparse else v
-                           for i, v in enumerate(given)))  # fmt: skip
-        if isinstance(found, tuple | list):
-            return tuple(to_dense(y) if isinstance(y, SparseTensor) else y for y in found)
-        return to_dense(found) if isinstance(found, SparseTensor) else found
-
-    return of_values, tuple(sparse[i]._vals if i in sparse else x for i, x in enumerate(inputs))

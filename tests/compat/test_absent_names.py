@@ -108,7 +108,6 @@ NOWHERE = [
         "planned for",
     ),
     ("sparse", "no_such", "semi-structured", "COO", "not planned"),
-    ("nested", "no_such", "no nested tensors", "pad_sequence", "not planned"),
     ("onnx", "no_such", "PyTorch's exporter", "onnx.export", "not planned"),
     ("fx", "no_such", "part of fx", "replaced patterns", "not planned"),
     ("export", "no_such", "PyTorch's exporter", "export.export", "not planned"),

@@ -73,7 +73,7 @@ def test_the_page_can_be_asked(capsys):
     assert entries(ASKED, "widget").startswith("widget: not there. module 'rushlight' has no")
     for name in ("torch.nn.Linear", "Tensor.cuda", ".cuda", "nn.functional.relu"):
         assert entries(ASKED, name).endswith(": there"), name
-    for name in ("nested", "Tensor.spun", "nn.functional.rellu", ""):
+    for name in ("package", "Tensor.spun", "nn.functional.rellu", ""):
         assert ": not there. " in entries(ASKED, name), name
     assert main(["names", "nn.Linear"]) == 0
     assert capsys.readouterr().out == "nn.Linear: there\n"
@@ -107,9 +107,9 @@ def test_missing_names(module, name, near):
 
 def test_missing_methods():
     x = rl.ones(2, 2)
-    assert not hasattr(x, "to_padded_tensor") and not hasattr(x, "no_such_method")
-    with pytest.raises(AttributeError, match=r"no nested tensors.*docs/compatibility.md"):
-        x.to_padded_tensor()
+    assert not hasattr(x, "to_mkldnn") and not hasattr(x, "no_such_method")
+    with pytest.raises(AttributeError, match=r"layout is not there.*docs/compatibility.md"):
+        x.to_mkldnn()
 
 
 def test_what_is_named_only_says_so():

@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
+from peak import peak_of
 
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight.autograd import gradcheck
+from rushlight.nn.attention import _strips
+from rushlight.nn.attention._mods import over_places
 from rushlight.nn.attention.flex_attention import (
     AuxRequest,
+    BlockMask,
     and_masks,
     create_block_mask,
     create_mask,
@@ -132,3 +136,115 @@ def test_a_number_of_each_sample_indexes():
     assert (rl.vmap(lambda i: x[i])(at) == x[at]).all()
     assert (rl.vmap(lambda i, j: x[i, j])(at, rl.arange(3)) == x[at, rl.arange(3)]).all()
     assert (rl.vmap(lambda row, j: row[j])(x[:3], rl.arange(3)) == x[:3].diagonal()).all()
+
+
+def grads_of(f, inputs):
+    """The output and its gradients: by strips, and by the formulas over ops on whole scores."""
+    inputs = [t.detach().requires_grad_() for t in inputs]
+    out = f(*inputs)
+    g = rl.tensor(np.random.RandomState(1).randn(*out.shape))
+    fast = rl.autograd.grad(out, inputs, g, retain_graph=True)
+    slow = rl.autograd.grad(out, inputs, g, create_graph=True)
+    for a, b in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), 1e-9, 1e-11)
+    return out
+
+
+@pytest.mark.parametrize("room", [64, 1 << 19])  # strips of some rows, or whole
+def test_strips_give_what_whole_scores_give(monkeypatch, room):
+    monkeypatch.setitem(_strips._ROOM, "cpu", room)
+    q, k, v = double(2, 4, 70, 6), double(2, 2, 50, 6), double(2, 2, 50, 5)
+    slopes, table = double(4), double(4, 130)
+
+    def scattered(b, h, i, j):
+        return ((i // 16 + j // 16) % 2 == b) & (i - j < 40 + (h if heads else 0))
+
+    for heads in (None, 4):
+        mask = create_block_mask(scattered, 2, heads, 70, 50, BLOCK_SIZE=(32, 16))
+        dense = create_mask(scattered, 2, 4, 70, 50)
+        for mod in (
+            None,
+            lambda s, b, h, i, j: s + slopes[h] * (i - j),
+            lambda s, b, h, i, j: s.tanh() + table[h][i - j + 50],  # no look-up of one number
+            lambda s, b, h, i, j: rl.where(i > 3, s, -float("inf")),  # rows that see nothing
+        ):
+            out = grads_of(
+                lambda q, k, v, mod=mod, mask=mask: flex_attention(
+                    q, k, v, mod, mask, enable_gqa=True
+                ),
+                (q, k, v),
+            )
+            scores = q @ k.repeat_interleave(2, 1).transpose(-1, -2) / 6**0.5
+            if mod is not None:
+                places = [rl.arange(n) for n in (2, 4, 70, 50)]
+                scores = over_places(mod, tuple(places), scores)
+            want = F.scaled_dot_product_attention(
+                q * 0, k * 0, v, scores.masked_fill(~dense, -float("inf")), enable_gqa=True
+            )
+            np.testing.assert_allclose(out.detach().numpy(), want.numpy(), 1e-9, 1e-11)
+
+
+def test_gradients_of_captured_tensors_and_sums():
+    bias, weight = double(2, 9).requires_grad_(), double(3).requires_grad_()
+    q, k, v = (double(1, 2, 5, 3).requires_grad_() for _ in range(3))
+    mask = create_block_mask(causal, None, None, 5, 5, BLOCK_SIZE=2)
+
+    def f(q, k, v, bias, weight):
+        scale = F.softplus(weight)  # made inside of the function, but no leaf of it
+
+        def mod(s, b, h, i, j):
+            return s * scale[0] + bias[h, i - j + 4] * weight[2]
+
+        out, lse = flex_attention(q, k, v, mod, mask, return_lse=True)
+        return out, lse
+
+    assert gradcheck(f, (q, k, v, bias, weight))
+    with pytest.raises(RuntimeError, match="truth|bool|vmap|value"):
+        flex_attention(q, k, v, lambda s, b, h, i, j: s if i > j else s * 2)
+
+
+def test_memory_does_not_grow_with_the_product(monkeypatch):
+    monkeypatch.setitem(_strips._ROOM, "cpu", 1 << 15)
+    length = 1024
+    q = rl.randn(1, 2, length, 16, requires_grad=True)
+    mask = create_block_mask(causal, None, None, length, length, BLOCK_SIZE=64)
+
+    def step():
+        flex_attention(q, q, q, lambda s, b, h, i, j: s - (i - j) / 100, mask).sum().backward()
+
+    whole = 2 * length * length * 4
+    assert peak_of(step) < whole / 2
+
+
+def test_slices_and_other_lengths_of_block_masks():
+    mask = create_block_mask(causal, 2, 3, 64, 48, BLOCK_SIZE=16)
+    assert mask[0].kv_num_blocks.shape == (1, 3, 4) and mask[:, 1, 2:].shape == (2, 1, 64, 48)
+    with pytest.raises(RuntimeError, match="slice"):
+        flex_attention(Q, K, V, block_mask=mask[0])
+    cut = mask._adjust(20, 30)
+    want = create_block_mask(causal, 2, 3, 20, 30, BLOCK_SIZE=16)
+    assert (cut.to_dense() == want.to_dense()).all() and cut.shape == (2, 3, 20, 30)
+    assert mask.sparsity() == pytest.approx(100 * (1 - 9 / 12))
+    picture = create_block_mask(causal, None, None, 32, 32, BLOCK_SIZE=16).to_string()
+    assert picture == "(0, 0)\n██  \n████\n"
+    assert mask.to("cpu").as_tuple()[:2] == (64, 48)
+    listed = BlockMask.from_kv_blocks(
+        rl.tensor([[[1, 2]]], dtype=rl.int32), rl.tensor([[[[1, 0], [0, 1]]]], dtype=rl.int32),
+        BLOCK_SIZE=2,
+    )  # fmt: skip
+    q = double(1, 1, 4, 3)
+    seen = rl.tensor([[0, 0, 1, 1]] * 2 + [[1, 1, 1, 1]] * 2).bool()
+    out = flex_attention(q, q, q, block_mask=listed)
+    assert rl.allclose(out, F.scaled_dot_product_attention(q, q, q, seen))
+
+
+def test_samples_and_tangents():
+    q = double(3, 1, 2, 4, 3)
+    out = rl.vmap(lambda q: flex_attention(q, q, q, lambda s, b, h, i, j: s * 2))(q)
+    want = rl.stack([flex_attention(x, x, x, lambda s, b, h, i, j: s * 2) for x in q])
+    assert rl.allclose(out, want)
+    x = q[0].requires_grad_()
+    assert gradcheck(
+        lambda x: flex_attention(x, x, x, lambda s, b, h, i, j: s.tanh()), (x,),
+        check_forward_ad=True,
+    )  # fmt: skip

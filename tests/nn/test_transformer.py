@@ -349,3 +349,40 @@ def test_linear_with_relu():
     assert rl.allclose(each, expected, atol=1e-6)
     with pytest.raises(RuntimeError, match="^linear: input of shape"):
         rl._C._linear_relu(x, rl.randn(5, 3), b)
+
+
+def test_padding_is_left_out_in_evaluation():
+    rl.manual_seed(0)
+    for options in ({}, {"norm_first": True, "activation": "gelu"}):
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, **options)
+        encoder = nn.TransformerEncoder(layer, 2).double().eval()
+        x = rl.randn(3, 6, 8, dtype=rl.float64)
+        padding = rl.arange(6)[None] >= rl.tensor([6, 2, 3])[:, None]
+        with rl.no_grad():
+            found = encoder(x, src_key_padding_mask=padding)
+            encoder.enable_nested_tensor = False
+            whole = encoder(x, src_key_padding_mask=padding)
+            encoder.enable_nested_tensor = True
+            # Padding that is not at the end stays in.
+            front = encoder(x, src_key_padding_mask=padding.flip(1))
+        assert rl.allclose(found[~padding], whole[~padding], 1e-10, 1e-12)
+        assert found.shape == x.shape and (found[padding] == 0).all()
+        assert (front != 0).all()
+        assert encoder(x, src_key_padding_mask=padding).requires_grad
+        parts = [x[i, :n] for i, n in enumerate((6, 2, 3))]
+        nested = encoder(rl.nested.nested_tensor(parts, layout=rl.jagged))
+        assert rl.allclose(nested.to_padded_tensor(0.0), found, 1e-10, 1e-12)
+
+
+def test_attention_of_nested_tensors():
+    attention = nn.MultiheadAttention(8, 2, batch_first=True, kdim=6, vdim=5).double()
+    parts = [[rl.randn(n, d, dtype=rl.float64) for d in (8, 6, 5)] for n in (3, 1, 4)]
+    q, k, v = (rl.nested.nested_tensor(list(x), layout=rl.jagged) for x in zip(*parts, strict=True))
+    out, weights = attention(q, k, v, need_weights=False)
+    assert weights is None
+    for a, given in zip(out.unbind(), parts, strict=True):
+        assert rl.allclose(a, attention(*(x[None] for x in given))[0][0], 1e-10, 1e-12)
+    with pytest.raises(NotImplementedError, match="need_weights=False"):
+        attention(q, k, v)
+    with pytest.raises(NotImplementedError, match="attn_mask"):
+        attention(q, k, v, need_weights=False, attn_mask=rl.zeros(4, 4))

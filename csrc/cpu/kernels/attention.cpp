@@ -143,9 +143,8 @@ struct Attention {
         for (int64_t j = 0; j < n; ++j) p[j] += m[j * h.mask_col];
       }
     }
-    if (s.causal) {
-      for (int64_t j = std::max<int64_t>(0, query + 1 - c0); j < n; ++j) p[j] = kNone;
-    }
+    for (int64_t j = std::max<int64_t>(0, query + s.after + 1 - c0); j < n; ++j) p[j] = kNone;
+    for (int64_t j = std::min(n, query - s.before - c0) - 1; j >= 0; --j) p[j] = kNone;
   }
 
   static void kept(const Shape& s, int64_t head, int64_t query, int64_t n, A* to) {
@@ -211,9 +210,13 @@ struct Attention {
     M::pack_rows(s.keys, s.value_width, v.data, v.step, A(1), to.v);
   }
 
-  // How many keys the queries before `end` may see.
+  // The keys that the queries before `end` may see end here.
   static int64_t visible(const Shape& s, int64_t end) {
-    return s.causal && end < s.keys ? end : s.keys;
+    return std::clamp<int64_t>(end + s.after, 0, s.keys);
+  }
+  // The first block of keys, counted from `start`, of which the queries from `begin` on see any.
+  static int64_t first_block(const Shape& s, int64_t begin, int64_t start) {
+    return start + std::max<int64_t>(0, begin - s.before - start) / kKeys * kKeys;
   }
 
   static void take_queries(const Shape& s, const Head& h, int64_t begin, int64_t rows, A* to) {
@@ -289,7 +292,7 @@ struct Attention {
     for (int64_t r = 0; r < rows; ++r) at.top[r] = kNone, at.sum[r] = A(0);
     for (int64_t i = 0; i < kQueries * o_step; ++i) at.o[i] = A(0);
     const int64_t last = visible(s, end);
-    for (int64_t c0 = 0; c0 < last; c0 += kKeys) {
+    for (int64_t c0 = first_block(s, begin, 0); c0 < last; c0 += kKeys) {
       const int64_t n = std::min(kKeys, last - c0);
       scores(s, h, in, at, rows, c0, n);
       for (int64_t r = 0; r < rows; ++r) {
@@ -360,8 +363,9 @@ struct Attention {
     for (int64_t r0 = 0; r0 < s.queries; r0 += kQueries) {
       const int64_t rows = std::min(kQueries, s.queries - r0);
       const int64_t last = std::min(end, visible(s, r0 + rows));
+      const int64_t block = first_block(s, r0, begin);
       for (int64_t i = 0; i < kQueries * width; ++i) at.gq[i] = A(0);
-      if (last > begin) {
+      if (last > block) {
         M::template pack_columns<M::MR>(rows, s.width, h.q.at(r0), h.q.step, A(s.scale), at.q);
         M::pack_rows(rows, s.width, h.q.at(r0), h.q.step, A(s.scale), at.q_rows);
         M::template pack_columns<M::MR>(rows, s.value_width, g.g.at(r0), g.g.step, A(1), at.g);
@@ -374,7 +378,7 @@ struct Attention {
           at.delta[r] = sum;
         }
       }
-      for (int64_t c0 = begin; c0 < last; c0 += kKeys) {
+      for (int64_t c0 = block; c0 < last; c0 += kKeys) {
         const int64_t n = std::min(kKeys, last - c0), local = c0 - begin;
         M::times_columns(rows, n, s.width, at.q, in.k + local * s.width, at.p, kKeys);
         M::times_columns(rows, n, s.value_width, at.g, in.v + local * s.value_width, at.ds, kKeys);

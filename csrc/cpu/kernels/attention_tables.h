@@ -22,10 +22,10 @@ enum class MaskKind : uint8_t { None, Bool, Additive };
 struct AttentionShape {
   int64_t queries, keys, width, value_width;
   double scale;
-  bool causal;         // query i sees the keys 0 to i
-  double dropout;      // the probability that a weight becomes zero
-  RandomCall call;     // where its random numbers come from
-  MaskKind mask_kind;  // additive masks are of type A
+  int64_t before, after;  // query i sees the keys from i - before to i + after
+  double dropout;         // the probability that a weight becomes zero
+  RandomCall call;        // where its random numbers come from
+  MaskKind mask_kind;     // additive masks are of type A
 };
 
 // Rows of one head; elements of a row lie end to end.

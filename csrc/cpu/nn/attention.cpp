@@ -66,8 +66,16 @@ AttentionShape shape_of(const AttentionOptions& o, const Tensor& q, const Tensor
   const MaskKind kind = !mask.defined()               ? MaskKind::None
                         : mask.dtype() == DType::Bool ? MaskKind::Bool
                                                       : MaskKind::Additive;
-  return {q.sizes()[d], k.sizes()[d], q.sizes()[d + 1], value_width, o.scale,
-          o.causal,     o.dropout,    o.call,           kind};
+  return {q.sizes()[d],
+          k.sizes()[d],
+          q.sizes()[d + 1],
+          value_width,
+          o.scale,
+          o.before,
+          o.causal ? std::min<int64_t>(o.after, 0) : o.after,
+          o.dropout,
+          o.call,
+          kind};
 }
 
 // The heads of a call, numbered as those of q.
@@ -216,8 +224,8 @@ void attention_weights_cpu(const AttentionOptions& o, const Tensor& q, const Ten
 
 void attention_kept_cpu(const AttentionOptions& o, const Tensor& to) {
   const size_t d = size_t(to.dim() - 2);
-  const AttentionShape s{to.sizes()[d], to.sizes()[d + 1], 0, 0, o.scale, o.causal, o.dropout,
-                         o.call,        MaskKind::None};
+  const AttentionShape s{to.sizes()[d], to.sizes()[d + 1], 0,         0,      o.scale,
+                         o.before,      o.after,           o.dropout, o.call, MaskKind::None};
   const auto fill = [&]<typename T>() {
     parallel_for(leading_count(to) * s.queries, std::max<int64_t>(1, 4096 / (s.keys + 1)),
                  [&](int64_t begin, int64_t end) {
@@ -236,6 +244,7 @@ const bool registered = [] {
   loops.backward = attention_backward_cpu;
   loops.weights = attention_weights_cpu;
   loops.kept = attention_kept_cpu;
+  loops.knows_windows = true;
   return true;
 }();
 

@@ -237,7 +237,7 @@ void attention(const AttentionOptions& o, const Tensor& q, const Tensor& k, cons
   const int device = q.device().index;
   const bool own = attention_backends() & kOwnKernels;
   if (own && call.run_decode(device, !o.causal && o.dropout == 0)) return call.finish();
-  if (call.run_by_library(device)) return call.finish();
+  if (!o.varied && call.run_by_library(device)) return call.finish();
   check(own, ErrorKind::Runtime, "scaled_dot_product_attention",
         "no available kernel: cuDNN, which sdpa_kernel asks for, has none for these arguments");
   call.run(kForward, kBothParts, call.args.queries, call.heads, device);
@@ -258,7 +258,7 @@ void attention_backward(const AttentionOptions& o, const Tensor& g, const Tensor
   const Tensor delta = make_tensor(lse.sizes(), DType::Float32, lse.device());
   a.delta = delta.data<float>();
   const int device = q.device().index;
-  if (call.run_by_library(device)) return call.finish();
+  if (!o.varied && call.run_by_library(device)) return call.finish();
   call.run(kQueryGrad, kBothParts, a.queries, call.heads, device);
   const int64_t key_heads = call.heads / a.group;
   if (call.instance.width <= 64) {

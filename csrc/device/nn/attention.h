@@ -13,11 +13,17 @@
 
 namespace rush {
 
+// More keys than any query is away from; sums of it and lengths do not overflow.
+inline constexpr int64_t kEveryKey = int64_t(1) << 60;
+
 struct AttentionOptions {
   double scale;
   bool causal;
   double dropout;
   RandomCall call;
+  // Query i sees the keys from i - before to i + after; for devices that know windows.
+  int64_t before = kEveryKey, after = kEveryKey;
+  bool varied = false;  // one of many calls of ever other lengths, for which no plan pays
 };
 
 // Ways to compute attention that programs may allow and forbid (nn.attention.sdpa_kernel), as bits.
@@ -58,6 +64,7 @@ struct AttentionLoops {
                   const Tensor& lse, bool average, const Tensor& to) = nullptr;
   // For (..., queries, keys) weights: 0 where dropout takes one away, else 1 / (1 - dropout).
   void (*kept)(const AttentionOptions& o, const Tensor& to) = nullptr;
+  bool knows_windows = false;  // else they come as masks
 };
 inline constinit DeviceTable<AttentionLoops> attention_loops;
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._scripting import is_scripting
 from rushlight.nn import init
 from rushlight.nn.functional.attention import _as_float, _attention
 from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -121,6 +122,13 @@ class MultiheadAttention(Module):
                 key_padding_mask: Tensor | None = None, need_weights: bool = True,
                 attn_mask: Tensor | None = None, average_attn_weights: bool = True,
                 is_causal: bool = False) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        if not is_scripting() and query.is_nested:
+            from rushlight.nested._modules import multihead_attention
+
+            found = multihead_attention(
+                self, query, key, value, key_padding_mask, need_weights, attn_mask, is_causal
+            )
+            return found, None
         separate = None
         if not self._qkv_same_embed_dim:
             separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)

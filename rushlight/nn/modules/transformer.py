@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._scripting import is_scripting
 from rushlight.nn import functional as F
 from rushlight.nn.init import xavier_uniform_
 from rushlight.nn.modules._hooks import has_hooks
@@ -214,14 +215,15 @@ class TransformerDecoderLayer(_Layer):
 class TransformerEncoder(Module):
     """Copies of one encoder layer in a row.
 
-    enable_nested_tensor and mask_check are accepted and change nothing: padded positions are
-    computed, and masked out by src_key_padding_mask.
+    In evaluation without gradients, on the CPU, what src_key_padding_mask calls padding is left out
+    of the work where it is an eighth of the batch or more, and comes out as zeros (as in PyTorch).
 
     Arguments:
         encoder_layer: the layer that is copied.
         num_layers: how often.
         norm: a last normalisation, or None.
-        enable_nested_tensor, mask_check: accepted; change nothing.
+        enable_nested_tensor: whether padding may be left out.
+        mask_check: accepted; masks are always looked at.
 
     Example:
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -246,6 +248,10 @@ class TransformerEncoder(Module):
     def forward(self, src: Tensor, mask: Tensor | None = None,
                 src_key_padding_mask: Tensor | None = None,
                 is_causal: bool | None = None) -> Tensor:  # fmt: skip
+        if not is_scripting():
+            found = self._nested(src, mask, src_key_padding_mask, is_causal)
+            if found is not None:
+                return found if self.norm is None else self.norm(found)
         is_causal = _is_causal(mask, is_causal, _length_for(self.layers, src))
         for layer in self.layers:
             src = layer(
@@ -255,6 +261,32 @@ class TransformerEncoder(Module):
                 src_key_padding_mask=src_key_padding_mask,
             )
         return src if self.norm is None else self.norm(src)
+
+    def _nested(self, src, mask, padding, is_causal):
+        """What the layers make of a nested tensor, or of a batch without its padding; else None."""
+        nested = src if src.is_nested else None
+        if nested is None and mask is None and padding is not None and self._may_leave_out(src):
+            from rushlight.nested._modules import without_padding
+
+            nested = without_padding(src, padding)
+        if nested is None:
+            return None
+        out = nested
+        for layer in self.layers:
+            out = layer(out, src_mask=mask, is_causal=bool(is_causal))
+        return out if nested is src else out.to_padded_tensor(0.0, src.shape)
+
+    def _may_leave_out(self, src):
+        """May padding be taken out of the batch before the layers?"""
+        if not self.enable_nested_tensor or self.training or _C.is_grad_enabled():
+            return False
+        if _C._jit_is_tracing() or _C._frozen_is_recording():  # which padding is there may change
+            return False
+        return src.dim() == 3 and src.device.type == "cpu" and all(
+            type(layer) is TransformerEncoderLayer and layer.self_attn.batch_first
+            and not layer.training and not has_hooks(layer)
+            for layer in self.layers
+        )  # fmt: skip
 
 
 class TransformerDecoder(Module):

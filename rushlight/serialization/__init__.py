@@ -82,7 +82,9 @@ def save(
     Arguments:
         obj: tensors, dicts and lists of them, or anything that can be pickled.
         f: a path, or a file opened for writing bytes.
-        pickle_module, pickle_protocol: how the rest is pickled.
+        pickle_module: a module with a Pickler, such as cloudpickle, for functions and classes that
+            have no name to be found by; load such a file with weights_only=False.
+        pickle_protocol: 2 to 5.
 
     Example:
         >>> import io

@@ -86,3 +86,27 @@ def test_errors_begin_with_the_functions_name():
         with pytest.raises(Exception, match="^twice: ") as caught:
             scripted(*wrong)
         assert "forward" not in str(caught.value)
+
+
+def test_results_written_to_a_tensor():
+    def update(a, b, kept, flags):
+        total = rl.addcmul(a, b, b, out=a)
+        rl.sum(kept, -2, keepdim=True, out=b)
+        rl.lt(total, 3.0, out=flags)
+        return total, b * 1
+
+    def given():
+        kept = rl.arange(6.0).reshape(2, 3)
+        return rl.ones(2, 3), rl.ones(2, 3), kept, rl.zeros(2, 3, dtype=rl.bool)
+
+    ours, theirs = given(), given()
+    got, expected = rl.jit.script(update)(*ours), update(*theirs)
+    for a, b in zip((*ours, *got), (*theirs, *expected), strict=True):
+        assert a.equal(b)
+    assert got[0].data_ptr() == ours[0].data_ptr() and ours[1].shape == (1, 3)
+    with pytest.raises(Exception, match="out="):
+        rl.jit.script(_two_results)
+
+
+def _two_results(x):
+    return rl.max(x, 0, out=(x, x))

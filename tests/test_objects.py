@@ -281,7 +281,9 @@ def test_damaged_pickles_are_refused():
             make(s, rl.float32, offset, size, stride)
 
 
-FOREIGN = "mps xpu mtia hpu xla vulkan ipu hip ve fpga maia lazy mkldnn opengl opencl ideep privateuseone"
+FOREIGN = (
+    "mps xpu mtia hpu xla vulkan ipu hip ve fpga maia lazy mkldnn opengl opencl ideep privateuseone"
+)
 
 
 @pytest.mark.parametrize("name", FOREIGN.split())
@@ -289,7 +291,11 @@ def test_names_of_devices_that_are_not_here(name):
     """Programs compare with them; nothing can be on them."""
     device = rl.device(name)
     assert (device.type, device.index, str(device)) == (name, None, name)
-    assert repr(rl.device(name, 1)) == f"device(type='{name}', index=1)" == repr(rl.device(f"{name}:1"))
+    assert (
+        repr(rl.device(name, 1))
+        == f"device(type='{name}', index=1)"
+        == repr(rl.device(f"{name}:1"))
+    )
     assert device == rl.device(device) != rl.device("cpu") and len({device, rl.device(name)}) == 1
     assert pickle.loads(pickle.dumps(device)) == device
     for call in (rl.zeros(2).to, rl.set_default_device, lambda d: rl.ones(1, device=d)):

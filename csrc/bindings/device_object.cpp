@@ -117,8 +117,10 @@ PyObject* device_exit(PyObject*, PyObject*) {
 }
 
 PyGetSetDef attributes[] = {
-    {"type", device_type, nullptr, "'cpu', 'cuda' or 'meta', or the name of a device that "
-                                   "tensors cannot be on, such as 'mps'.", nullptr},
+    {"type", device_type, nullptr,
+     "'cpu', 'cuda' or 'meta', or the name of a device that "
+     "tensors cannot be on, such as 'mps'.",
+     nullptr},
     {"index", device_index_, nullptr, "The number among devices of its type, or None.", nullptr},
     {},
 };

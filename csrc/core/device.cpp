@@ -14,10 +14,9 @@ namespace {
 thread_local Device t_default_device;
 
 // Ours, as DeviceType counts them, then the foreign ones.
-constexpr std::string_view kNames[] = {"cpu",   "cuda", "meta",   "mps",  "xpu",    "mtia",
-                                       "hpu",   "xla",  "vulkan", "ipu",  "hip",    "ve",
-                                       "fpga",  "maia", "lazy",   "mkldnn", "opengl", "opencl",
-                                       "ideep", "privateuseone"};
+constexpr std::string_view kNames[] = {
+    "cpu", "cuda", "meta", "mps",  "xpu",  "mtia",   "hpu",    "xla",    "vulkan", "ipu",
+    "hip", "ve",   "fpga", "maia", "lazy", "mkldnn", "opengl", "opencl", "ideep",  "privateuseone"};
 constexpr int kNameCount = int(std::size(kNames));
 
 // Among the first `count` names.

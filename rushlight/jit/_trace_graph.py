@@ -1,8 +1,8 @@
-"""jit._get_trace_graph: the operators that a module calls, one by one, as a graph of nodes with PyTorch's
-names and shapes. Counters of operations (fvcore) read such graphs; nothing runs them.
+"""jit._get_trace_graph: the operators that a module calls, one by one, as a graph of nodes with
+PyTorch's names and shapes. Counters of operations (fvcore) read such graphs; nothing runs them.
 
-A TorchDispatchMode sees the operators. What PyTorch's traces name or pass otherwise is put into their form
-here (`_FORMS`).
+A TorchDispatchMode sees the operators. What PyTorch's traces name or pass otherwise is put into
+their form here (`_FORMS`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Type:
             return self._name
         sizes = ", ".join(map(str, self._sizes))
         grad, strides = int(self._requires_grad), self._strides
-        return f"{self.scalarType()}({sizes}, strides={strides}, requires_grad={grad}, device={self._device})"
+        facts = f"strides={strides}, requires_grad={grad}, device={self._device}"
+        return f"{self.scalarType()}({sizes}, {facts})"
 
     __repr__ = __str__
 
@@ -126,7 +127,9 @@ class Node:
     def __repr__(self) -> str:
         outputs = ", ".join(map(repr, self._outputs))
         inputs = ", ".join(f"%{value.debugName()}" for value in self._inputs)
-        constant = f"[value={self._outputs[0].toIValue()!r}]" if self._kind == "prim::Constant" else ""
+        constant = (
+            f"[value={self._outputs[0].toIValue()!r}]" if self._kind == "prim::Constant" else ""
+        )
         return f"{outputs} = {self._kind}{constant}({inputs})"
 
 
@@ -195,7 +198,9 @@ class TracingState(TorchDispatchMode):
         if isinstance(value, Tensor) and id(value) in self._values:
             return self._values[id(value)]
         if isinstance(value, list | tuple):
-            node = Node("prim::ListConstruct", self.current_scope(), [self.value_of(v) for v in value])
+            node = Node(
+                "prim::ListConstruct", self.current_scope(), [self.value_of(v) for v in value]
+            )
         else:
             node = Node("prim::Constant", self.current_scope(), ())
         self.graph._nodes.append(node)
@@ -210,7 +215,11 @@ class TracingState(TorchDispatchMode):
         name = str(func).removeprefix("aten.").partition(".")[0]
         given = [*args, *(kwargs or {}).values()]
         form = _FORMS.get(name)
-        name, given = form(name, given) if form else (name.removeprefix("_") if name in _HIDDEN else name, given)
+        name, given = (
+            form(name, given)
+            if form
+            else (name.removeprefix("_") if name in _HIDDEN else name, given)
+        )
         # Before the call: an operator in place gives its tensor a new value.
         inputs = [self.value_of(value) for value in given]
         result = func(*args, **(kwargs or {}))
@@ -224,11 +233,17 @@ class TracingState(TorchDispatchMode):
         return result
 
     def _continued(self, name: str, inputs: list[Value]) -> Node | None:
-        """The last operator, where this one goes on with what it gave. (A picture is resampled dim by dim,
-        and that is one operator of PyTorch's.)"""
+        """The last operator, where this one goes on with what it gave. (A picture is resampled dim
+        by dim, and that is one operator of PyTorch's.)"""
         nodes = self.graph._nodes
-        at = next((i for i in reversed(range(len(nodes))) if nodes[i].kind().startswith("aten::")), None)
-        if at is None or nodes[at].kind() != f"aten::{name}" or nodes[at]._outputs[0] is not inputs[0]:
+        at = next(
+            (i for i in reversed(range(len(nodes))) if nodes[i].kind().startswith("aten::")), None
+        )
+        if (
+            at is None
+            or nodes[at].kind() != f"aten::{name}"
+            or nodes[at]._outputs[0] is not inputs[0]
+        ):
             return None
         del nodes[at + 1 :]  # the constants of this call
         nodes[at]._outputs.clear()
@@ -244,7 +259,18 @@ def _convolution(name: str, given: list[Any]) -> tuple[str, list[Any]]:
         output_padding = [0] * len(stride)
     flags = [False, False, True, True]  # benchmark, deterministic, cudnn_enabled, allow_tf32
     transposed = "transpose" in name
-    return "_convolution", [x, weight, bias, stride, padding, dilation, transposed, output_padding, groups, *flags]
+    return "_convolution", [
+        x,
+        weight,
+        bias,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        *flags,
+    ]
 
 
 def _dropout(name: str, given: list[Any]) -> tuple[str, list[Any]]:
@@ -254,7 +280,9 @@ def _dropout(name: str, given: list[Any]) -> tuple[str, list[Any]]:
 def _resampled(name: str, given: list[Any]) -> tuple[str, list[Any]]:
     x, mode = given[0], given[3]
     dims = x.dim() - 2
-    kind = {"linear": ["linear", "bilinear", "trilinear"][dims - 1], "cubic": "bicubic"}.get(mode.removeprefix("smooth-"), mode.replace("-", "_"))
+    kind = {"linear": ["linear", "bilinear", "trilinear"][dims - 1], "cubic": "bicubic"}.get(
+        mode.removeprefix("smooth-"), mode.replace("-", "_")
+    )
     smooth = "_aa" if mode.startswith("smooth") else ""
     return f"upsample_{kind}{dims}d{smooth}", [x, list(x.shape[2:]), *given[4:]]
 
@@ -275,12 +303,16 @@ _FORMS: dict[str, Callable[[str, list[Any]], tuple[str, list[Any]]]] = {
 }
 # Those whose name has a bar in front here only.
 _HIDDEN = frozenset(
-    [f"_{kind}{n}d" for kind in ("avg_pool", "adaptive_avg_pool", "adaptive_max_pool") for n in (1, 2, 3)]
+    [
+        f"_{kind}{n}d"
+        for kind in ("avg_pool", "adaptive_avg_pool", "adaptive_max_pool")
+        for n in (1, 2, 3)
+    ]
 ) | {"_einsum", "_embedding_bag"}
 _SCALARS = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
-    "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
-    "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+    "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
 
 
@@ -311,7 +343,7 @@ def get_trace_graph(
     Arguments:
         f: a module or a function.
         args, kwargs: what it is called with.
-        strict, _force_outplace, _return_inputs_states: taken as PyTorch takes them, and without effect.
+        strict, _force_outplace, _return_inputs_states: taken, and without effect.
         return_inputs: whether the inputs come back too.
     """
     args = args if isinstance(args, tuple) else (args,)

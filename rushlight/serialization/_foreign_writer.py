@@ -1,8 +1,8 @@
 """save(pickle_module=cloudpickle): what has a name is written by us, what has none by that module.
 
-Such modules are given for what plain pickle refuses: lambdas, functions and classes of `__main__` or
-of a function, modules. Each of these becomes a call of `pickle.loads` on the bytes that the module's
-Pickler makes of it; tensors and everything else are as in any file of ours.
+Such modules are given for what plain pickle refuses: lambdas, functions and classes of `__main__`
+or of a function, modules. Each of these becomes a call of `pickle.loads` on the bytes that the
+module's Pickler makes of it; tensors and everything else are as in any file of ours.
 """
 
 import io

@@ -296,7 +296,9 @@ def _batches(items):
 def is_found_by_name(obj):
     """Whether a class or function is what its module has under its name."""
     name = getattr(obj, "__qualname__", None) or obj.__name__
-    return obj in _TYPES_OF_CONSTANTS or _look_up(obj, pickle.whichmodule(obj, name), name)[0] is obj
+    return (
+        obj in _TYPES_OF_CONSTANTS or _look_up(obj, pickle.whichmodule(obj, name), name)[0] is obj
+    )
 
 
 def _look_up(obj, module, name):

@@ -24,7 +24,9 @@ def differences(name, ours, theirs):
         far = not abs(ours["statistic"] - theirs["statistic"]) <= theirs["within"]
         return [f"{name}: {ours['statistic']} in place of {theirs['statistic']}"] if far else []
     elif "exact" in theirs:
-        return [] if ours == theirs else [f"{name}: {ours['exact']!r} in place of {theirs['exact']!r}"]
+        return (
+            [] if ours == theirs else [f"{name}: {ours['exact']!r} in place of {theirs['exact']!r}"]
+        )
     else:
         return _far(name, ours, theirs)
     return [line for pair in pairs for line in differences(*pair)]
@@ -34,14 +36,20 @@ def _far(name, ours, theirs):
     for fact in ("dtype", "shape"):
         if ours[fact] != theirs[fact]:
             return [f"{name}: {fact} {ours[fact]} in place of {theirs[fact]}"]
-    a, b = (np.array([*one["values"], one.get("norm", 0)], dtype=np.float64) for one in (ours, theirs))
+    a, b = (
+        np.array([*one["values"], one.get("norm", 0)], dtype=np.float64) for one in (ours, theirs)
+    )
     tolerance = TOLERANCES.get(theirs["dtype"], 0)
     scale = np.abs(b[np.isfinite(b)][: len(theirs["values"])]).max(initial=0)
-    same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= tolerance * (np.abs(b) + scale))
+    with np.errstate(invalid="ignore"):  # infinities are equal or not
+        near = np.abs(a - b) <= tolerance * (np.abs(b) + scale)
+    same = (a == b) | (np.isnan(a) & np.isnan(b)) | near
     if same.all():
         return []
     at = int(np.argmin(same))
-    return [f"{name}: {(~same).sum()} of {len(a)} values differ, first {a[at]} in place of {b[at]} (at {at})"]
+    return [
+        f"{name}: {(~same).sum()} of {len(a)} values differ, at {at} {a[at]} in place of {b[at]}"
+    ]
 
 
 def _brief(figure):

@@ -1,6 +1,6 @@
 """Records the figures, in an environment with PyTorch 2.13 and the packages of packages.txt:
 
-    python tests/ecosystem/record.py [transformers ...]
+python tests/ecosystem/record.py [transformers ...]
 """
 
 import json
@@ -14,10 +14,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def main(names):
     failed = []
-    for name in names or sorted(path.stem.removeprefix("use_") for path in HERE.glob("uses/use_*.py")):
+    for name in names or sorted(
+        path.stem.removeprefix("use_") for path in HERE.glob("uses/use_*.py")
+    ):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder, "facts.json")
-            subprocess.run([sys.executable, HERE / "run_uses.py", name, out], cwd=folder, check=True)
+            subprocess.run(
+                [sys.executable, HERE / "run_uses.py", name, out], cwd=folder, check=True
+            )
             facts = json.loads(out.read_text())
         if not facts["torch"].startswith("2.13.") or "rushlight" in facts["torch"]:
             sys.exit(f"figures are recorded with PyTorch 2.13, not {facts['torch']}")
@@ -32,7 +36,9 @@ def dumped(facts):
     """One line per figure: readable where they change."""
     uses = ",\n".join(
         f"  {json.dumps(use)}: {{\n"
-        + ",\n".join(f"   {json.dumps(what)}: {json.dumps(figure)}" for what, figure in figures.items())
+        + ",\n".join(
+            f"   {json.dumps(what)}: {json.dumps(figure)}" for what, figure in figures.items()
+        )
         + "\n  }"
         for use, figures in facts.pop("uses").items()
     )

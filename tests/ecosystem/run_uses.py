@@ -1,7 +1,7 @@
 """Runs a file of uses, and writes its figures:
 
-    python tests/ecosystem/run_uses.py transformers OUT.json                          with PyTorch
-    python -m rushlight.as_torch tests/ecosystem/run_uses.py transformers OUT.json    with Rushlight
+python tests/ecosystem/run_uses.py transformers OUT.json                          with PyTorch
+python -m rushlight.as_torch tests/ecosystem/run_uses.py transformers OUT.json    with Rushlight
 """
 
 import importlib
@@ -17,10 +17,12 @@ import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Nothing is fetched, and nothing is told to anybody.
-QUIET = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "WANDB_MODE": "offline", "WANDB_SILENT": "true",
-         "ACCELERATE_USE_CPU": "1", "CUDA_VISIBLE_DEVICES": "", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-         "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1", "RAY_USAGE_STATS_ENABLED": "0",
-         "TOKENIZERS_PARALLELISM": "false", "DISABLE_TELEMETRY": "1"}  # fmt: skip
+QUIET = {
+    "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false",
+    "ACCELERATE_USE_CPU": "1", "CUDA_VISIBLE_DEVICES": "", "WANDB_MODE": "offline",
+    "WANDB_SILENT": "true", "MLFLOW_DISABLE_TELEMETRY": "true", "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1",
+}  # fmt: skip
 
 
 def main(name, out):

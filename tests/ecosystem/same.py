@@ -1,8 +1,8 @@
 """What the uses share: weights and data that NumPy makes, so that both libraries start equal (their
 random numbers differ), and figures that are written down as plain JSON.
 
-A file of `uses/` has functions marked `@use`. Each takes an empty folder and yields pairs of a name and
-a figure: a tensor, an array, a number, a text, or a list or dict of them.
+A file of `uses/` has functions marked `@use`. Each takes an empty folder and yields pairs of a name
+and a figure: a tensor, an array, a number, a text, or a list or dict of them.
 """
 
 import dataclasses
@@ -88,8 +88,14 @@ def plain(value):
     if isinstance(value, torch.Tensor):
         value = value.detach()
         dtype = str(value.dtype).removeprefix("torch.")
-        return _array(value.to(torch.float32 if dtype == "bfloat16" else value.dtype).cpu().resolve_conj().numpy(), dtype)
-    if isinstance(value, (np.ndarray, np.generic)):
+        return _array(
+            value.to(torch.float32 if dtype == "bfloat16" else value.dtype)
+            .cpu()
+            .resolve_conj()
+            .numpy(),
+            dtype,
+        )
+    if isinstance(value, (np.ndarray, np.integer, np.bool_)):
         return _array(np.asarray(value), str(value.dtype))
     if isinstance(value, dict):
         return {"dict": {str(name): plain(one) for name, one in value.items()}}
@@ -97,7 +103,9 @@ def plain(value):
         return {"list": [plain(one) for one in value]}
     if value is None or isinstance(value, (bool, int, str)):
         return {"exact": value}
-    return _array(np.asarray(float(value)), "float32")  # losses that went through `.item()`
+    return _array(
+        np.asarray(float(value)), "float32"
+    )  # a loss that went through `.item()`, or a mean of such
 
 
 def _array(array, dtype):

@@ -44,8 +44,14 @@ def ours():
     return facts
 
 
+# One process of pytest-xdist has all of a file (--dist loadgroup).
 @pytest.mark.parametrize(
-    "name, use", [(name, use) for name, facts in RECORDED.items() for use in facts["uses"]]
+    "name, use",
+    [
+        pytest.param(name, use, marks=pytest.mark.xdist_group(name), id=f"{name}-{use}")
+        for name, facts in RECORDED.items()
+        for use in facts["uses"]
+    ],
 )
 def test_use(name, use, ours):
     facts, recorded = ours(name), RECORDED[name]["uses"][use]

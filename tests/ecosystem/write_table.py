@@ -1,6 +1,6 @@
 """Writes docs/ecosystem.md from what `make ecosystem` found:
 
-    python tests/ecosystem/write_table.py FOLDER
+python tests/ecosystem/write_table.py FOLDER
 """
 
 import json
@@ -13,19 +13,22 @@ TEXT = """# Packages that are tested
 
 <!-- Written by tests/ecosystem/write_table.py, which `make ecosystem` runs. -->
 
-Packages written for PyTorch run [as they are](porting.md). `make ecosystem` installs those below from the network, where there is
-no PyTorch (a `torch` of metadata alone satisfies what they require), runs short uses of each, and compares losses,
-gradients, predictions, texts and files with what PyTorch {torch} computed from the same weights and data: to four digits in float32,
-to eight in float64, exactly for whole numbers and texts. What random numbers take part in is compared as a statistic.
-The uses are in `tests/ecosystem/uses`, the figures in `tests/ecosystem/figures`; `tests/ecosystem/record.py` records them.
+Packages written for PyTorch run [as they are](porting.md). `make ecosystem` installs those below
+from the network where there is no PyTorch (a `torch` of metadata alone satisfies what they
+require), runs short uses of each, and compares losses, gradients, predictions, texts and files with
+what PyTorch 2.13 computed from the same weights and data: to four digits in float32, to eight in
+float64, exactly for whole numbers and texts. What random numbers take part in is compared as a
+statistic. The uses are in `tests/ecosystem/uses`, the figures in `tests/ecosystem/figures`;
+`tests/ecosystem/record.py` records them.
 
 {passed} of {count} uses give PyTorch's figures.
 
-| package | version | what is run | |
+| package | version | what is run | uses |
 | --- | --- | --- | --- |
 {rows}
 
-`make test-clients` runs accelerate, Lightning, transformers and Ray on two processes: [distributed.md](distributed.md).
+`make test-clients` runs accelerate, Lightning, transformers and Ray on two processes:
+[distributed.md](distributed.md).
 {failures}"""
 
 
@@ -34,29 +37,34 @@ def last_line(text):
     return lines[-1][:300] if lines else "it ended without a word"
 
 
+def verdicts(name, recorded, facts):
+    """For each use what differs, in words; nothing where nothing does."""
+    for use in recorded["uses"]:
+        failure = facts["failures"].get("import") or facts["failures"].get(use)
+        found = facts.get("differences", {}).get(use)
+        if failure or found is None:
+            yield f"- **{name}**, {use}: `{last_line(failure or 'not compared')}`"
+        elif found:
+            yield f"- **{name}**, {use}: {len(found)} figures differ: `{found[0][:300]}`"
+        else:
+            yield ""
+
+
 def main(results):
     rows, failures, passed, count = [], [], 0, 0
     for path in sorted(HERE.glob("figures/*.json")):
-        recorded = json.loads(path.read_text())
-        found = results / path.name
-        facts = json.loads(found.read_text()) if found.exists() else {"failures": {"import": "not run"}}
-        good = 0
-        for use in recorded["uses"]:
-            reason = facts["failures"].get("import") or facts["failures"].get(use)
-            different = facts.get("differences", {}).get(use)
-            if reason or different is None:
-                failures.append(f"- **{path.stem}**, {use}: `{last_line(reason or 'not compared')}`")
-            elif different:
-                failures.append(f"- **{path.stem}**, {use}: {len(different)} figures differ: `{different[0][:300]}`")
-            else:
-                good += 1
-        total = len(recorded["uses"])
+        recorded, found = json.loads(path.read_text()), results / path.name
+        not_run = {"failures": {"import": "not run"}}
+        facts = json.loads(found.read_text()) if found.exists() else not_run
+        said = list(verdicts(path.stem, recorded, facts))
+        failures += filter(None, said)
+        good, total = said.count(""), len(said)
         passed, count = passed + good, count + total
-        versions = recorded["packages"]
-        rows.append(f"| {', '.join(versions)} | {', '.join(versions.values())} | {' '.join(recorded['about'].split())} | "
-                    f"{'all' if good == total else good} of {total} |")  # fmt: skip
-    said = "\n## What differs\n\n" + "\n".join(failures) + "\n" if failures else ""
-    text = TEXT.format(torch="2.13", passed=passed, count=count, rows="\n".join(rows), failures=said)
+        versions, about = recorded["packages"], " ".join(recorded["about"].split())
+        of = f"{'all' if good == total else good} of {total}"
+        rows.append(f"| {', '.join(versions)} | {', '.join(versions.values())} | {about} | {of} |")
+    rest = "\n## What differs\n\n" + "\n".join(failures) + "\n" if failures else ""
+    text = TEXT.format(passed=passed, count=count, rows="\n".join(rows), failures=rest)
     PAGE.write_text(text)
 
 

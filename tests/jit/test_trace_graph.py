@@ -1,4 +1,4 @@
-"""jit._get_trace_graph: operators with PyTorch's names, shapes and scopes, for programs that count them."""
+"""jit._get_trace_graph: operators with PyTorch's names, shapes and scopes, to be counted."""
 
 import pytest
 
@@ -26,13 +26,20 @@ def test_a_network():
         "aten::_convolution", "aten::batch_norm", "aten::relu_", "aten::adaptive_avg_pool2d",
         "aten::flatten", "aten::linear",
     ]  # fmt: skip
-    first, norm, relu, *_ = graph.findAllNodes("aten::_convolution") + graph.findAllNodes("aten::batch_norm") + graph.findAllNodes("aten::relu_")
+    first, norm, relu, *_ = (
+        graph.findAllNodes("aten::_convolution")
+        + graph.findAllNodes("aten::batch_norm")
+        + graph.findAllNodes("aten::relu_")
+    )
     assert shapes(first) == [[2, 3, 8, 8], [8, 3, 3, 3], [8]] and first.inputsSize() == 13
     inputs = list(first.inputs())
     assert inputs[6].toIValue() is False and inputs[8].toIValue() == 1  # transposed, groups
     assert [v.toIValue() for v in inputs[3].node().inputs()] == [1, 1]
-    assert shapes(norm) == [[2, 8, 8, 8], [8], [8], [8], [8]] and list(norm.inputs())[0] is first.output()
-    assert list(relu.inputs())[0] is norm.output() is not relu.output()
+    assert (
+        shapes(norm) == [[2, 8, 8, 8], [8], [8], [8], [8]]
+        and next(iter(norm.inputs())) is first.output()
+    )
+    assert next(iter(relu.inputs())) is norm.output() is not relu.output()
     assert len(list(graph.inputs())) == 1 + len(list(net.parameters())) + len(list(net.buffers()))
     assert [v.type().sizes() for v in graph.outputs()] == [[2, 4]]
     assert "aten::linear(" in str(graph) and "Float(2, 4, strides=[4, 1]" in str(graph)
@@ -43,7 +50,8 @@ def test_a_network():
     [
         (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), ["upsample_bilinear2d"]),
         (lambda x: F.interpolate(x, (3, 9)), ["upsample_nearest2d"]),
-        (lambda x: F.interpolate(F.interpolate(x, (3, 9)), (5, 5), mode="bicubic"), ["upsample_nearest2d", "upsample_bicubic2d"]),
+        (lambda x: F.interpolate(F.interpolate(x, (3, 9)), (5, 5), mode="bicubic"),
+         ["upsample_nearest2d", "upsample_bicubic2d"]),
         (lambda x: rl.einsum("bchw,bchw->bc", x, x), ["einsum"]),
         (lambda x: F.conv_transpose2d(x, rl.ones(3, 2, 2, 2)), ["ones", "_convolution"]),
         (lambda x: F.avg_pool2d(x, 2), ["avg_pool2d"]),
@@ -65,7 +73,9 @@ def test_attention_has_the_shape_of_one_head():
 def test_scopes():
     net = nn.Sequential(nn.Linear(2, 3), nn.Tanh())
     for name, module in net.named_modules():
-        module.register_forward_pre_hook(lambda m, a, n=name: rl._C._get_tracing_state().push_scope(n))
+        module.register_forward_pre_hook(
+            lambda m, a, n=name: rl._C._get_tracing_state().push_scope(n)
+        )
         module.register_forward_hook(lambda m, a, o: rl._C._get_tracing_state().pop_scope())
     graph, _, inputs = rl.jit._get_trace_graph(net, rl.ones(1, 2), return_inputs=True)
     assert [node.scopeName() for node in graph.nodes()] == ["/0", "/1"]

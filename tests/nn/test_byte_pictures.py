@@ -48,7 +48,10 @@ def test_equal_to_the_last_bit(mode, more, size, expected):
 
 
 def test_many_channels_and_scales():
-    assert digest(F.interpolate(picture(6, 17, 23), (8, 9), mode="bilinear", antialias=True)) == "221f331312fdc64f"
+    assert (
+        digest(F.interpolate(picture(6, 17, 23), (8, 9), mode="bilinear", antialias=True))
+        == "221f331312fdc64f"
+    )
     y = F.interpolate(picture(2, 17, 23), scale_factor=(1.7, 0.6), mode="bicubic")
     assert y.shape == (1, 2, 28, 13) and digest(y) == "dbb9ed5e6394df20"
 
@@ -66,4 +69,6 @@ def test_bytes_are_floats_rounded(mode):
     assert (F.interpolate(flat, (9, 4), mode=mode) == 255).all()
     assert F.interpolate(x, (17, 23), mode=mode).equal(x)
     assert F.interpolate(x.to("meta"), (4, 4), mode=mode).dtype == rl.uint8
-    assert F.interpolate(x[..., ::2, ::3], (4, 4), mode=mode).equal(F.interpolate(x[..., ::2, ::3].contiguous(), (4, 4), mode=mode))
+    assert F.interpolate(x[..., ::2, ::3], (4, 4), mode=mode).equal(
+        F.interpolate(x[..., ::2, ::3].contiguous(), (4, 4), mode=mode)
+    )

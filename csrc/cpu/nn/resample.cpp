@@ -170,7 +170,8 @@ struct ByteTaps {
     std::vector<double> exact;
     for (size_t i = 0; i + 1 < taps.start.size(); ++i) {
       for (int64_t k = taps.start[i]; k < taps.start[i + 1]; ++k) {
-        const bool again = int64_t(index.size()) > start[i] && index.back() == taps.index[size_t(k)];
+        const bool again =
+            int64_t(index.size()) > start[i] && index.back() == taps.index[size_t(k)];
         if (again) {
           exact.back() += taps.weight[size_t(k)];
         } else {

@@ -14,14 +14,18 @@ def network():
 
 
 def loader(batch=4):
-    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(normal(22, 8), integers(0, 3, 22)), batch)
+    return torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(normal(22, 8), integers(0, 3, 22)), batch
+    )
 
 
 @use
 def training(folder):
     for precision in ("no", "bf16"):
         accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
-        accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2, mixed_precision=precision)
+        accelerator = accelerate.Accelerator(
+            cpu=True, gradient_accumulation_steps=2, mixed_precision=precision
+        )
         model = network()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-2, total_steps=20)
@@ -40,7 +44,10 @@ def training(folder):
                 losses.append(loss.item())
             accelerator.save_state(str(folder / f"{precision}{epoch}"))
         # Half precision: its own tolerance, by way of the dtype.
-        yield precision, torch.tensor(losses, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
+        yield (
+            precision,
+            torch.tensor(losses, dtype=torch.bfloat16 if precision == "bf16" else torch.float32),
+        )
         yield f"{precision} rate", schedule.get_last_lr()
         accelerator.load_state(str(folder / f"{precision}0"))
         out = [accelerator.gather_for_metrics((model(x), y)) for x, y in data]
@@ -71,7 +78,12 @@ def big_models(folder):
     yield "offloaded", kept(x)
     accelerate.hooks.remove_hook_from_submodules(kept)
     yield "sizes", accelerate.utils.compute_module_sizes(network())
-    yield "found size", accelerate.utils.find_executable_batch_size(lambda batch_size: batch_size, starting_batch_size=8)()
+    yield (
+        "found size",
+        accelerate.utils.find_executable_batch_size(
+            lambda batch_size: batch_size, starting_batch_size=8
+        )(),
+    )
     nested = {"a": [x, (x, 3)], "b": "text"}
     yield "sent", accelerate.utils.send_to_device(nested, "cpu")
     yield "halves", accelerate.utils.convert_to_fp32({"x": x.bfloat16()})

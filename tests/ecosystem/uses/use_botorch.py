@@ -17,7 +17,9 @@ BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
 
 def fitted(y=Y):
-    model = models.SingleTaskGP(X, y, input_transform=Normalize(2), outcome_transform=Standardize(y.shape[-1]))
+    model = models.SingleTaskGP(
+        X, y, input_transform=Normalize(2), outcome_transform=Standardize(y.shape[-1])
+    )
     fit.fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     return model
 
@@ -34,7 +36,9 @@ def analytic_functions(folder):
         "pi": analytic.ProbabilityOfImprovement(model, 0.5), "mean": analytic.PosteriorMean(model),
     }.items():  # fmt: skip
         yield name, made(at).float()
-    point, value = optim.optimize_acqf(analytic.UpperConfidenceBound(model, 0.2), BOUNDS, 1, num_restarts=4, raw_samples=32)
+    point, value = optim.optimize_acqf(
+        analytic.UpperConfidenceBound(model, 0.2), BOUNDS, 1, num_restarts=4, raw_samples=32
+    )
     yield "best", [point.detach().to(torch.float16), value.float()]
 
 
@@ -60,12 +64,22 @@ def monte_carlo(folder):
 def several_objectives(folder):
     both = torch.cat([Y, -X.sum(1, keepdim=True)], 1)
     yield "pareto", multi_objective.pareto.is_non_dominated(both)
-    volume = multi_objective.hypervolume.Hypervolume(torch.tensor([-3.0, -3.0], dtype=torch.float64))
+    volume = multi_objective.hypervolume.Hypervolume(
+        torch.tensor([-3.0, -3.0], dtype=torch.float64)
+    )
     yield "volume", volume.compute(both[multi_objective.pareto.is_non_dominated(both)])
     model = fitted(both)
     posterior = model.posterior(X[:3])
-    yield "posterior", [posterior.mean.float(), posterior.mvn.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2).float()]
-    parts = multi_objective.box_decompositions.NondominatedPartitioning(torch.tensor([-3.0, -3.0], dtype=torch.float64), Y=both)
+    yield (
+        "posterior",
+        [
+            posterior.mean.float(),
+            posterior.mvn.lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2).float(),
+        ],
+    )
+    parts = multi_objective.box_decompositions.NondominatedPartitioning(
+        torch.tensor([-3.0, -3.0], dtype=torch.float64), Y=both
+    )
     yield "cells", parts.get_hypercell_bounds()
     listed = models.ModelListGP(models.SingleTaskGP(X, Y), models.SingleTaskGP(X, both[:, 1:]))
     yield "list", listed.posterior(X[:2]).mean.float()

@@ -51,8 +51,20 @@ def networks(folder):
     quantized = diffusers.VQModel(block_out_channels=(8,), norm_num_groups=4, num_vq_embeddings=12)
     yield "quantized", fill(quantized).eval()(normal(1, 3, 8, 8)).sample
     dit = diffusers.DiTTransformer2DModel(
-        num_attention_heads=2, attention_head_dim=8, in_channels=4, num_layers=1, sample_size=8, norm_num_groups=4, num_embeds_ada_norm=5)
-    yield "dit", fill(dit).eval()(normal(1, 4, 8, 8), timestep=torch.tensor([4]), class_labels=torch.tensor([2])).sample
+        num_attention_heads=2,
+        attention_head_dim=8,
+        in_channels=4,
+        num_layers=1,
+        sample_size=8,
+        norm_num_groups=4,
+        num_embeds_ada_norm=5,
+    )
+    yield (
+        "dit",
+        fill(dit)
+        .eval()(normal(1, 4, 8, 8), timestep=torch.tensor([4]), class_labels=torch.tensor([2]))
+        .sample,
+    )
 
 
 @use
@@ -64,13 +76,20 @@ def schedulers(folder):
         scheduler.set_timesteps(6)
         x = normal(1, 3, 4, 4) * getattr(scheduler, "init_noise_sigma", 1.0)
         for i, t in enumerate(scheduler.timesteps):
-            scaled = scheduler.scale_model_input(x, t) if hasattr(scheduler, "scale_model_input") else x
+            scaled = (
+                scheduler.scale_model_input(x, t) if hasattr(scheduler, "scale_model_input") else x
+            )
             x = scheduler.step(0.3 * scaled + 0.1 * normal(1, 3, 4, 4, key=i), t, x).prev_sample
         yield name, [x, scheduler.timesteps]
-    ddpm = diffusers.DDPMScheduler(beta_schedule="squaredcos_cap_v2", prediction_type="v_prediction")
+    ddpm = diffusers.DDPMScheduler(
+        beta_schedule="squaredcos_cap_v2", prediction_type="v_prediction"
+    )
     noised = ddpm.add_noise(normal(2, 3, 4, 4), normal(2, 3, 4, 4, key=1), torch.tensor([10, 900]))
     yield "noised", noised
-    yield "velocity", ddpm.get_velocity(normal(2, 3, 4, 4), normal(2, 3, 4, 4, key=1), torch.tensor([10, 900]))
+    yield (
+        "velocity",
+        ddpm.get_velocity(normal(2, 3, 4, 4), normal(2, 3, 4, 4, key=1), torch.tensor([10, 900])),
+    )
     generator = torch.Generator().manual_seed(0)
     yield "sampled", list(ddpm.step(noised, 10, noised, generator=generator).prev_sample.shape)
 
@@ -79,7 +98,9 @@ def schedulers(folder):
 def pipelines(folder):
     pipe = diffusers.DDIMPipeline(unet(), diffusers.DDIMScheduler())
     pipe.set_progress_bar_config(disable=True)
-    pictures = pipe(num_inference_steps=3, generator=torch.Generator().manual_seed(1), output_type="np").images
+    pictures = pipe(
+        num_inference_steps=3, generator=torch.Generator().manual_seed(1), output_type="np"
+    ).images
     yield "ddim", list(pictures.shape)
     pipe.save_pretrained(folder / "ddim")
     again = diffusers.DiffusionPipeline.from_pretrained(folder / "ddim")

@@ -14,17 +14,32 @@ def representations(folder):
     rotation = o3.matrix_z(torch.tensor(0.3)) @ o3.matrix_y(torch.tensor(0.7))
     yield "matrix", irreps.D_from_matrix(rotation)
     for degree in range(4):
-        yield f"harmonics {degree}", o3.spherical_harmonics(degree, normal(5, 3), True, normalization="component")
+        yield (
+            f"harmonics {degree}",
+            o3.spherical_harmonics(degree, normal(5, 3), True, normalization="component"),
+        )
     yield "wigner", o3.wigner_3j(2, 1, 1)
-    yield "angles", [o3.matrix_to_angles(rotation), o3.angles_to_quaternion(*o3.matrix_to_angles(rotation))]
-    yield "embedding", math.soft_one_hot_linspace(normal(6).abs(), 0.0, 3.0, 5, basis="smooth_finite", cutoff=True)
+    yield (
+        "angles",
+        [o3.matrix_to_angles(rotation), o3.angles_to_quaternion(*o3.matrix_to_angles(rotation))],
+    )
+    yield (
+        "embedding",
+        math.soft_one_hot_linspace(
+            normal(6).abs(), 0.0, 3.0, 5, basis="smooth_finite", cutoff=True
+        ),
+    )
     grid = o3.ToS2Grid(2, (6, 5))
     yield "grid", grid(normal(1, 9))
 
 
 @use
 def products(folder):
-    a, b, out = o3.Irreps("4x0e + 2x1o"), o3.Irreps("1x0e + 1x1o + 1x2e"), o3.Irreps("3x0e + 2x1o + 1x2e")
+    a, b, out = (
+        o3.Irreps("4x0e + 2x1o"),
+        o3.Irreps("1x0e + 1x1o + 1x2e"),
+        o3.Irreps("3x0e + 2x1o + 1x2e"),
+    )
     x, y = normal(6, a.dim).requires_grad_(), normal(6, b.dim, key=1)
     for name, made in {
         "full": o3.FullyConnectedTensorProduct(a, b, out), "linear": o3.Linear(a, out), "norm": o3.Norm(a),
@@ -56,13 +71,19 @@ def network(folder):
     class Convolution(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.product = o3.FullyConnectedTensorProduct(inside, shape, "4x0e", shared_weights=False)
-            self.weights = nn.FullyConnectedNet([5, 12, self.product.weight_numel], torch.nn.functional.silu)
+            self.product = o3.FullyConnectedTensorProduct(
+                inside, shape, "4x0e", shared_weights=False
+            )
+            self.weights = nn.FullyConnectedNet(
+                [5, 12, self.product.weight_numel], torch.nn.functional.silu
+            )
             self.norm = nn.BatchNorm("4x0e")
 
         def forward(self, x, edges, vectors):
             harmonics = o3.spherical_harmonics(shape, vectors, True, "component")
-            lengths = math.soft_one_hot_linspace(vectors.norm(dim=1), 0.0, 3.0, 5, "gaussian", False)
+            lengths = math.soft_one_hot_linspace(
+                vectors.norm(dim=1), 0.0, 3.0, 5, "gaussian", False
+            )
             messages = self.product(x[edges[0]], harmonics, self.weights(lengths))
             return self.norm(torch.zeros(6, 4).index_add(0, edges[1], messages))
 

@@ -10,7 +10,16 @@ PACKAGES = ["fvcore"]
 
 
 def network():
-    return fill(nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 4))).eval()
+    return fill(
+        nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(32, 4),
+        )
+    ).eval()
 
 
 @use
@@ -28,7 +37,10 @@ def counts(folder):
     yield "flop table", fnn.flop_count_table(flops).splitlines()
     yield "text", fnn.flop_count_str(flops).splitlines()
     attention = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-    yield "transformer", fnn.FlopCountAnalysis(attention, normal(1, 5, 16)).unsupported_ops_warnings(False).total()
+    yield (
+        "transformer",
+        fnn.FlopCountAnalysis(attention, normal(1, 5, 16)).unsupported_ops_warnings(False).total(),
+    )
 
 
 @use
@@ -48,7 +60,7 @@ def parts(folder):
     with torch.no_grad():
         net[0].weight.zero_()
     yield "loaded", [keeper.load(str(folder / "first.pth"))["step"], net[0].weight]
-    yield "norm", list(fnn.precise_bn.get_bn_modules(net.train()))[0].num_features
+    yield "norm", next(iter(fnn.precise_bn.get_bn_modules(net.train()))).num_features
     fnn.update_bn_stats(net, [normal(2, 3, 8, 8, key=i) for i in range(3)], 3)
     yield "statistics", net[1].running_mean
     made = config.CfgNode({"lr": 0.1})

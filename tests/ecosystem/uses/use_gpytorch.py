@@ -20,7 +20,11 @@ class Exact(gpytorch.models.ExactGP):
             self.mean_module = gpytorch.means.MultitaskMean(self.mean_module, num_tasks=tasks)
 
     def forward(self, x):
-        kind = gpytorch.distributions.MultitaskMultivariateNormal if self.tasks else gpytorch.distributions.MultivariateNormal
+        kind = (
+            gpytorch.distributions.MultitaskMultivariateNormal
+            if self.tasks
+            else gpytorch.distributions.MultivariateNormal
+        )
         return kind(self.mean_module(x), self.covar_module(x))
 
 
@@ -52,7 +56,11 @@ def exact(folder):
     # Exact to rounding, but the samples are random.
     samples = model(at.detach()).rsample(torch.Size([4000]))
     yield "samples", [Statistic(float(v), 0.05) for v in samples.mean(0)]
-    with gpytorch.settings.max_cholesky_size(1), gpytorch.settings.cg_tolerance(1e-6), gpytorch.settings.eval_cg_tolerance(1e-6):
+    with (
+        gpytorch.settings.max_cholesky_size(1),
+        gpytorch.settings.cg_tolerance(1e-6),
+        gpytorch.settings.eval_cg_tolerance(1e-6),
+    ):
         yield "conjugate gradients", model.float().double()(at.detach()).mean.float()
 
 
@@ -65,7 +73,10 @@ def kernels(folder):
         lazy = kernel.double()(x)
         yield name, [lazy.to_dense(), kernel(x, x[:2]).to_dense(), kernel(x, diag=True)]
         shifted = lazy.add_jitter(0.5)
-        yield f"{name} algebra", [shifted.solve(x), shifted.logdet(), shifted.inv_quad_logdet(x)[0], shifted @ x]
+        yield (
+            f"{name} algebra",
+            [shifted.solve(x), shifted.logdet(), shifted.inv_quad_logdet(x)[0], shifted @ x],
+        )
 
 
 @use
@@ -87,11 +98,20 @@ def variational(folder):
     class Sparse(gpytorch.models.ApproximateGP):
         def __init__(self, points):
             spread = gpytorch.variational.CholeskyVariationalDistribution(points.shape[0])
-            super().__init__(gpytorch.variational.VariationalStrategy(self, points, spread, learn_inducing_locations=True))
-            self.mean_module, self.covar_module = gpytorch.means.ConstantMean(), k.ScaleKernel(k.RBFKernel())
+            super().__init__(
+                gpytorch.variational.VariationalStrategy(
+                    self, points, spread, learn_inducing_locations=True
+                )
+            )
+            self.mean_module, self.covar_module = (
+                gpytorch.means.ConstantMean(),
+                k.ScaleKernel(k.RBFKernel()),
+            )
 
         def forward(self, x):
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
 
     for name, likelihood, y in (
         ("regression", gpytorch.likelihoods.GaussianLikelihood(), Y), ("classes", gpytorch.likelihoods.BernoulliLikelihood(), (Y > 0).double()),

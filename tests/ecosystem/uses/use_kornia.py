@@ -43,21 +43,38 @@ def geometry(folder):
     yield "warped", g.warp_perspective(x, matrix, (18, 22))
     yield "homography", g.find_homography_dlt(source, target)
     points = normal(2, 9, 2) * 5
-    fundamental = g.epipolar.find_fundamental(points, points + normal(2, 9, 2, key=1), torch.ones(2, 9))
+    fundamental = g.epipolar.find_fundamental(
+        points, points + normal(2, 9, 2, key=1), torch.ones(2, 9)
+    )
     yield "fundamental", fundamental.abs()
     rotation = g.axis_angle_to_rotation_matrix(normal(3, 3))
-    yield "rotations", [rotation, g.rotation_matrix_to_axis_angle(rotation), g.rotation_matrix_to_quaternion(rotation)]
+    yield (
+        "rotations",
+        [
+            rotation,
+            g.rotation_matrix_to_axis_angle(rotation),
+            g.rotation_matrix_to_quaternion(rotation),
+        ],
+    )
     yield "quaternion", kornia.geometry.Quaternion(normal(2, 4)).normalize().matrix()
     yield "group", kornia.geometry.So3.exp(normal(2, 3)).log()
     yield "pyramid", g.build_pyramid(x, 3)
-    yield "elastic", g.elastic_transform2d(x, normal(2, 2, 20, 24) * 0.1, kernel_size=(5, 5), sigma=(2.0, 2.0))
+    yield (
+        "elastic",
+        g.elastic_transform2d(x, normal(2, 2, 20, 24) * 0.1, kernel_size=(5, 5), sigma=(2.0, 2.0)),
+    )
     depth = normal(2, 1, 20, 24).abs() + 1
     camera = torch.tensor([[[20.0, 0, 12], [0, 20, 10], [0, 0, 1]]]).repeat(2, 1, 1)
     yield "points", g.depth_to_3d_v2(depth[:, 0], camera)
     yield "normals", g.depth_to_normals(depth, camera)
-    pinhole = g.PinholeCamera(torch.eye(4)[None] * 2, torch.eye(4)[None], torch.tensor([20]), torch.tensor([24]))
+    pinhole = g.PinholeCamera(
+        torch.eye(4)[None] * 2, torch.eye(4)[None], torch.tensor([20]), torch.tensor([24])
+    )
     yield "projected", pinhole.project(torch.tensor([[[1.0, 2.0, 3.0]]]))
-    yield "boxes", g.boxes.Boxes.from_tensor(torch.tensor([[[1.0, 2, 9, 8]]]), mode="xyxy").to_mask(12, 12)
+    yield (
+        "boxes",
+        g.boxes.Boxes.from_tensor(torch.tensor([[[1.0, 2, 9, 8]]]), mode="xyxy").to_mask(12, 12),
+    )
 
 
 @use
@@ -91,7 +108,9 @@ def augmentations(folder):
     for made in (a.RandomHorizontalFlip(p=1.0), a.RandomVerticalFlip(p=1.0), a.CenterCrop(12), a.Normalize(torch.tensor(0.5), torch.tensor(0.2)),
                  a.RandomGrayscale(p=1.0), a.RandomInvert(p=1.0), a.RandomEqualize(p=1.0), a.Resize((10, 14))):  # fmt: skip
         yield type(made).__name__, made(x)
-    chain = a.AugmentationSequential(a.RandomHorizontalFlip(p=1.0), a.CenterCrop(16), data_keys=["input", "mask", "bbox_xyxy"])
+    chain = a.AugmentationSequential(
+        a.RandomHorizontalFlip(p=1.0), a.CenterCrop(16), data_keys=["input", "mask", "bbox_xyxy"]
+    )
     boxes = torch.tensor([[[4.0, 5, 12, 11]], [[6.0, 6, 14, 14]]])
     yield "chain", list(chain(x, x[:, :1], boxes))
     # Random ones: what they record they can do again.
@@ -102,4 +121,7 @@ def augmentations(folder):
         first = first[0] if isinstance(first, (list, tuple)) else first
         again = made(x, params=made._params)
         again = again[0] if isinstance(again, (list, tuple)) else again
-        yield type(made).__name__, [list(first.shape), bool(torch.allclose(first, again, atol=1e-5))]
+        yield (
+            type(made).__name__,
+            [list(first.shape), bool(torch.allclose(first, again, atol=1e-5))],
+        )

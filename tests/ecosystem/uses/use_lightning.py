@@ -14,7 +14,9 @@ class Model(lightning.LightningModule):
     def __init__(self, width=16, lr=1e-2):
         super().__init__()
         self.save_hyperparameters()
-        self.net = nn.Sequential(nn.Linear(8, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 3))
+        self.net = nn.Sequential(
+            nn.Linear(8, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 3)
+        )
         self.example_input_array = torch.zeros(2, 8)
         self.seen = []
 
@@ -46,7 +48,10 @@ class Model(lightning.LightningModule):
     def configure_optimizers(self):
         optimizer = torch.optim.AdamW(self.parameters(), lr=self.hparams.lr)
         schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": "val_loss"}}
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": schedule, "monitor": "val_loss"},
+        }
 
 
 class Data(lightning.LightningDataModule):
@@ -60,14 +65,21 @@ class Data(lightning.LightningDataModule):
 
 
 def trainer(folder, **more):
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False, "accelerator": "cpu"}
+    quiet = {
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "logger": False,
+        "accelerator": "cpu",
+    }
     return lightning.Trainer(default_root_dir=str(folder), **{**quiet, **more})
 
 
 @use
 def fit(folder):
     model, data = fill(Model()), Data()
-    keep = callbacks.ModelCheckpoint(str(folder), monitor="val_loss", save_top_k=2, save_last=True, filename="{epoch}")
+    keep = callbacks.ModelCheckpoint(
+        str(folder), monitor="val_loss", save_top_k=2, save_last=True, filename="{epoch}"
+    )
     table = loggers.CSVLogger(str(folder))
     made = trainer(
         folder, max_epochs=3, logger=table, log_every_n_steps=1, accumulate_grad_batches=2, gradient_clip_val=0.5,
@@ -77,7 +89,7 @@ def fit(folder):
     )  # fmt: skip
     made.fit(model, data)
     yield "losses", model.seen
-    yield "metrics", {name: value for name, value in made.callback_metrics.items()}
+    yield "metrics", dict(made.callback_metrics.items())
     yield "best", keep.best_model_score
     yield "tested", made.test(model, data, verbose=False)
     yield "validated", made.validate(model, data, verbose=False)
@@ -87,21 +99,41 @@ def fit(folder):
     again = fill(Model())
     trainer(folder, max_epochs=4).fit(again, Data(), ckpt_path=str(folder / "last.ckpt"))
     yield "resumed", again.seen
-    yield "logged", (folder / "lightning_logs" / "version_0" / "metrics.csv").read_text().splitlines()[0].split(",")
+    yield (
+        "logged",
+        (folder / "lightning_logs" / "version_0" / "metrics.csv")
+        .read_text()
+        .splitlines()[0]
+        .split(","),
+    )
 
 
 @use
 def precision_and_checks(folder):
     model = fill(Model())
-    trainer(folder, max_epochs=1, precision="bf16-mixed", enable_checkpointing=False).fit(model, Data())
+    trainer(folder, max_epochs=1, precision="bf16-mixed", enable_checkpointing=False).fit(
+        model, Data()
+    )
     yield "bfloat16", torch.tensor(model.seen, dtype=torch.bfloat16)
     model = fill(Model()).double()
     trainer(folder, fast_dev_run=2, precision="64-true").fit(model, Data())
     yield "fast", len(model.seen)
-    trainer(folder, max_epochs=1, overfit_batches=2, profiler="simple", detect_anomaly=True, enable_checkpointing=False).fit(fill(Model()), Data())
+    trainer(
+        folder,
+        max_epochs=1,
+        overfit_batches=2,
+        profiler="simple",
+        detect_anomaly=True,
+        enable_checkpointing=False,
+    ).fit(fill(Model()), Data())
     summary = lightning.pytorch.utilities.model_summary.ModelSummary(Model(), max_depth=2)
-    yield "summary", [summary.total_parameters, summary.layer_names, [str(size) for size in summary.out_sizes]]
-    found = lightning.pytorch.tuner.Tuner(made := trainer(folder, max_epochs=1)).lr_find(fill(Model()), Data(), num_training=20)
+    yield (
+        "summary",
+        [summary.total_parameters, summary.layer_names, [str(size) for size in summary.out_sizes]],
+    )
+    found = lightning.pytorch.tuner.Tuner(made := trainer(folder, max_epochs=1)).lr_find(
+        fill(Model()), Data(), num_training=20
+    )
     yield "rates", len(found.results["loss"])
     made.strategy.teardown()
 

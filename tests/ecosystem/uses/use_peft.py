@@ -1,7 +1,6 @@
 """LoRA (and DoRA, rsLoRA), IA3, prompt and prefix tuning and other adapters: training, merging, switching, saving, loading"""
 
 import peft
-import torch
 import transformers
 from same import descend, fill, integers, use
 
@@ -37,14 +36,24 @@ def adapters(folder):
         model = peft.get_peft_model(base(), config)
         fill(model, scale=0.5)
         yield f"{name} count", list(model.get_nb_trainable_parameters())
-        yield f"{name} losses", descend(model, lambda step: model(input_ids=ids, labels=ids).loss, 3)
+        yield (
+            f"{name} losses",
+            descend(model, lambda step: model(input_ids=ids, labels=ids).loss, 3),
+        )
         model.eval()
         before = model(input_ids=ids).logits
         yield f"{name} logits", before
         model.save_pretrained(folder / name)
-        loaded = peft.PeftModel.from_pretrained(fill(transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL)), "other"), folder / name)
+        loaded = peft.PeftModel.from_pretrained(
+            fill(transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL)), "other"),
+            folder / name,
+        )
         yield f"{name} files", len(loaded.state_dict())
-        if hasattr(model, "merge_and_unload") and config.peft_type not in ("PROMPT_TUNING", "PREFIX_TUNING", "P_TUNING"):
+        if hasattr(model, "merge_and_unload") and config.peft_type not in (
+            "PROMPT_TUNING",
+            "PREFIX_TUNING",
+            "P_TUNING",
+        ):
             merged = model.merge_and_unload()
             yield f"{name} merged", float((merged(ids).logits - before).abs().max() < 1e-3)
 
@@ -68,7 +77,10 @@ def switching(folder):
     model.add_weighted_adapter(["one", "two"], [0.7, 0.3], "svd", combination_type="svd")
     model.set_adapter("svd")
     yield "svd", model(input_ids=ids).logits
-    yield "generated", model.generate(input_ids=ids, max_new_tokens=5, min_new_tokens=5, do_sample=False)
+    yield (
+        "generated",
+        model.generate(input_ids=ids, max_new_tokens=5, min_new_tokens=5, do_sample=False),
+    )
     yield "state", sorted(peft.get_peft_model_state_dict(model, adapter_name="one"))[:3]
     model.delete_adapter("svd")
     yield "left", sorted(model.peft_config)

@@ -30,11 +30,16 @@ def optimise(model, guide, loss, *data, steps=200, lr=0.05):
 
 @use
 def point_estimates(folder):
-    start = pyro.infer.autoguide.init_to_value(values={"mean": torch.tensor(0.5, dtype=torch.float64), "scale": torch.tensor(1.0, dtype=torch.float64)})
+    start = pyro.infer.autoguide.init_to_value(
+        values={
+            "mean": torch.tensor(0.5, dtype=torch.float64),
+            "scale": torch.tensor(1.0, dtype=torch.float64),
+        }
+    )
     guide = pyro.infer.autoguide.AutoDelta(gaussian, init_loc_fn=start)
     losses = optimise(gaussian, guide, pyro.infer.Trace_ELBO(), DATA, steps=60)
     yield "losses", torch.tensor(losses[::10], dtype=torch.float64)
-    yield "found", {name: value for name, value in guide.median().items()}
+    yield "found", dict(guide.median().items())
     yield "parameters", sorted(pyro.get_param_store().keys())
     pyro.get_param_store().save(str(folder / "parameters"))
 
@@ -42,24 +47,38 @@ def point_estimates(folder):
 @use
 def enumeration(folder):
     def mixture(data):
-        weights = pyro.param("weights", torch.tensor([0.5, 0.5], dtype=torch.float64), constraint=constraints.simplex)
+        weights = pyro.param(
+            "weights", torch.tensor([0.5, 0.5], dtype=torch.float64), constraint=constraints.simplex
+        )
         means = pyro.param("means", torch.tensor([0.0, 3.0], dtype=torch.float64))
         with pyro.plate("data", len(data)):
             kind = pyro.sample("kind", dist.Categorical(weights), infer={"enumerate": "parallel"})
             pyro.sample("x", dist.Normal(means[kind], 1.0), obs=data)
 
-    losses = optimise(mixture, lambda data: None, pyro.infer.TraceEnum_ELBO(max_plate_nesting=1), DATA, steps=30)
+    losses = optimise(
+        mixture, lambda data: None, pyro.infer.TraceEnum_ELBO(max_plate_nesting=1), DATA, steps=30
+    )
     yield "losses", torch.tensor(losses[::5], dtype=torch.float64)
     yield "weights", pyro.param("weights")
     yield "means", pyro.param("means")
-    kinds = pyro.infer.infer_discrete(pyro.infer.config_enumerate(mixture), first_available_dim=-2, temperature=0)
+    kinds = pyro.infer.infer_discrete(
+        pyro.infer.config_enumerate(mixture), first_available_dim=-2, temperature=0
+    )
     trace = pyro.poutine.trace(kinds).get_trace(DATA)
     yield "kinds", trace.nodes["kind"]["value"]
 
     def hidden(data):
         start = torch.tensor([0.6, 0.4], dtype=torch.float64)
         moves = torch.tensor([[0.9, 0.1], [0.2, 0.8]], dtype=torch.float64)
-        pyro.sample("x", dist.DiscreteHMM(start.log(), moves.log(), dist.Normal(torch.tensor([0.0, 3.0], dtype=torch.float64), 1.0)), obs=data)
+        pyro.sample(
+            "x",
+            dist.DiscreteHMM(
+                start.log(),
+                moves.log(),
+                dist.Normal(torch.tensor([0.0, 3.0], dtype=torch.float64), 1.0),
+            ),
+            obs=data,
+        )
 
     yield "hidden", pyro.poutine.trace(hidden).get_trace(DATA).log_prob_sum()
 
@@ -67,10 +86,16 @@ def enumeration(folder):
 @use
 def random_guides(folder):
     pyro.set_rng_seed(0)
-    for guide in (pyro.infer.autoguide.AutoNormal(gaussian), pyro.infer.autoguide.AutoMultivariateNormal(gaussian)):
+    for guide in (
+        pyro.infer.autoguide.AutoNormal(gaussian),
+        pyro.infer.autoguide.AutoMultivariateNormal(gaussian),
+    ):
         optimise(gaussian, guide, pyro.infer.Trace_ELBO(num_particles=4), DATA, steps=150)
         found = guide.median(DATA)
-        yield type(guide).__name__, [Statistic(found["mean"], 0.25), Statistic(found["scale"], 0.25)]
+        yield (
+            type(guide).__name__,
+            [Statistic(found["mean"], 0.25), Statistic(found["scale"], 0.25)],
+        )
     predictive = pyro.infer.Predictive(gaussian, guide=guide, num_samples=200)
     yield "predicted", {name: list(value.shape) for name, value in predictive(DATA).items()}
 
@@ -78,7 +103,9 @@ def random_guides(folder):
 @use
 def sampling(folder):
     pyro.set_rng_seed(1)
-    chain = pyro.infer.MCMC(pyro.infer.NUTS(gaussian), num_samples=120, warmup_steps=60, disable_progbar=True)
+    chain = pyro.infer.MCMC(
+        pyro.infer.NUTS(gaussian), num_samples=120, warmup_steps=60, disable_progbar=True
+    )
     chain.run(DATA)
     found = chain.get_samples()
     yield "means", [Statistic(found["mean"].mean(), 0.2), Statistic(found["scale"].mean(), 0.2)]
@@ -88,7 +115,13 @@ def sampling(folder):
 
 @use
 def handlers(folder):
-    given = pyro.poutine.condition(gaussian, data={"mean": torch.tensor(1.0, dtype=torch.float64), "scale": torch.tensor(2.0, dtype=torch.float64)})
+    given = pyro.poutine.condition(
+        gaussian,
+        data={
+            "mean": torch.tensor(1.0, dtype=torch.float64),
+            "scale": torch.tensor(2.0, dtype=torch.float64),
+        },
+    )
     trace = pyro.poutine.trace(given).get_trace(DATA)
     yield "density", trace.log_prob_sum()
     yield "shapes", trace.format_shapes()
@@ -104,6 +137,11 @@ def handlers(folder):
             value = value / value.norm(dim=1, keepdim=True)
         yield name, law.log_prob(value)
     kernel = pyro.contrib.gp.kernels.RBF(1)
-    process = pyro.contrib.gp.models.GPRegression(torch.linspace(0, 1, 8).double(), torch.linspace(0, 6, 8).double().sin(), kernel, noise=torch.tensor(0.1)).double()
+    process = pyro.contrib.gp.models.GPRegression(
+        torch.linspace(0, 1, 8).double(),
+        torch.linspace(0, 6, 8).double().sin(),
+        kernel,
+        noise=torch.tensor(0.1),
+    ).double()
     mean, covariance = process(torch.linspace(0, 1, 3).double(), full_cov=True)
     yield "process", [mean, covariance]

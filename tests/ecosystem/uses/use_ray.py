@@ -17,12 +17,19 @@ def network():
 
 def losses(model, rate=1e-2):
     x, y = normal(16, 4), integers(0, 2, 16)
-    return descend(model, lambda step: nn.functional.cross_entropy(model(x), y), 4, torch.optim.Adam(model.parameters(), lr=rate))
+    return descend(
+        model,
+        lambda step: nn.functional.cross_entropy(model(x), y),
+        4,
+        torch.optim.Adam(model.parameters(), lr=rate),
+    )
 
 
 @use
 def tasks(folder):
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20)
+    ray.init(
+        num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20
+    )
     square = ray.remote(lambda x: x @ x.T)
     yield "task", ray.get(square.remote(normal(3, 4)))
 
@@ -63,7 +70,9 @@ def trainer(folder):
             ray.train.report({"loss": value.item()})
 
     made = ray.train.torch.TorchTrainer(
-        train, scaling_config=ray.train.ScalingConfig(num_workers=1), run_config=ray.train.RunConfig(storage_path=str(folder))
+        train,
+        scaling_config=ray.train.ScalingConfig(num_workers=1),
+        run_config=ray.train.RunConfig(storage_path=str(folder)),
     )
     yield "loss", made.fit().metrics["loss"]
     ray.shutdown()

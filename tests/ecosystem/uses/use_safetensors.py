@@ -13,7 +13,12 @@ DTYPES = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool com
 
 @use
 def files(folder):
-    state = {name: (integers(0, 2, 3, 4) if name == "bool" else integers(0, 9, 3, 4)).to(getattr(torch, name)) for name in DTYPES}
+    state = {
+        name: (integers(0, 2, 3, 4) if name == "bool" else integers(0, 9, 3, 4)).to(
+            getattr(torch, name)
+        )
+        for name in DTYPES
+    }
     state["empty"], state["scalar"] = torch.zeros(0, 3), torch.tensor(2.5)
     path = folder / "all.safetensors"
     safetensors.torch.save_file(state, path, metadata={"format": "pt", "made": "here"})
@@ -44,11 +49,19 @@ def models(folder):
 
     model, other = fill(Tied()), Tied()
     safetensors.torch.save_model(model, str(folder / "model.safetensors"))
-    yield "left", [sorted(one) for one in safetensors.torch.load_model(other, str(folder / "model.safetensors"))]
+    yield (
+        "left",
+        [
+            sorted(one)
+            for one in safetensors.torch.load_model(other, str(folder / "model.safetensors"))
+        ],
+    )
     yield "weights", dict(other.state_dict())
     try:
         safetensors.torch.save_file(model.state_dict(), folder / "shared.safetensors")
     except RuntimeError as error:
         yield "shared", "share memory" in str(error)
-    missing = safetensors.torch.load_model(torch.nn.Linear(4, 9), str(folder / "model.safetensors"), strict=False)
+    missing = safetensors.torch.load_model(
+        torch.nn.Linear(4, 9), str(folder / "model.safetensors"), strict=False
+    )
     yield "missing", [sorted(one) for one in missing]

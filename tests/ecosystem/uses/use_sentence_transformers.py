@@ -10,12 +10,21 @@ from tokenizers import models as token_models
 
 PACKAGES = ["sentence-transformers"]
 WORDS = "the a small light of rush burns and gives warm evening glow to every room".split()
-SENTENCES = ["the warm light", "a rush burns", "every evening room gives glow", "small and warm", "light of the evening", "the rush and the room"]
+SENTENCES = [
+    "the warm light",
+    "a rush burns",
+    "every evening room gives glow",
+    "small and warm",
+    "light of the evening",
+    "the rush and the room",
+]
 
 
 def parts(folder, labels=1):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
-    made = Tokenizer(token_models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    made = Tokenizer(
+        token_models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
+    )
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", model_max_length=32,
@@ -31,7 +40,13 @@ def parts(folder, labels=1):
 def encoder(folder, pooling="mean"):
     base = models.Transformer(parts(folder), max_seq_length=16)
     made = sentence_transformers.SentenceTransformer(
-        modules=[base, models.Pooling(32, pooling_mode=pooling), models.Dense(32, 16), models.Normalize()], device="cpu"
+        modules=[
+            base,
+            models.Pooling(32, pooling_mode=pooling),
+            models.Dense(32, 16),
+            models.Normalize(),
+        ],
+        device="cpu",
     )
     return fill(made)
 
@@ -47,7 +62,12 @@ def embeddings(folder):
     yield "search", util.semantic_search(found[:2], found, top_k=3)
     yield "mined", util.paraphrase_mining_embeddings(found, top_k=2)
     yield "communities", util.community_detection(found, threshold=0.2, min_community_size=2)
-    yield "int8", sentence_transformers.util.quantize_embeddings(found.numpy(), "binary") if hasattr(util, "quantize_embeddings") else 0
+    yield (
+        "int8",
+        sentence_transformers.util.quantize_embeddings(found.numpy(), "binary")
+        if hasattr(util, "quantize_embeddings")
+        else 0,
+    )
     model.save(str(folder / "saved"))
     again = sentence_transformers.SentenceTransformer(str(folder / "saved"), device="cpu")
     yield "saved", again.encode(["the small room"], truncate_dim=8)

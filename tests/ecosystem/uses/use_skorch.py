@@ -45,15 +45,29 @@ def classifier(folder):
         callbacks=[best, callbacks.EpochScoring("f1_macro", lower_is_better=False), callbacks.GradientNormClipping(1.0),
                    callbacks.LRScheduler("StepLR", step_size=2), callbacks.EarlyStopping(patience=9)],
     ).fit(X, Y)  # fmt: skip
-    yield "history", [[row["train_loss"], row["valid_loss"], row["valid_acc"], row["f1_macro"]] for row in net.history]
+    yield (
+        "history",
+        [
+            [row["train_loss"], row["valid_loss"], row["valid_acc"], row["f1_macro"]]
+            for row in net.history
+        ],
+    )
     yield "probabilities", net.predict_proba(X)
     yield "classes", net.predict(X)
     yield "score", net.score(X, Y)
     again = pickle.loads(pickle.dumps(net))
     yield "pickled", bool(np.array_equal(again.predict(X), net.predict(X)))
-    net.save_params(f_params=str(folder / "params.pt"), f_optimizer=str(folder / "opt.pt"), f_history=str(folder / "h.json"))
+    net.save_params(
+        f_params=str(folder / "params.pt"),
+        f_optimizer=str(folder / "opt.pt"),
+        f_history=str(folder / "h.json"),
+    )
     other = skorch.NeuralNetClassifier(Net, optimizer=torch.optim.Adam).initialize()
-    other.load_params(f_params=str(folder / "params.pt"), f_optimizer=str(folder / "opt.pt"), f_history=str(folder / "h.json"))
+    other.load_params(
+        f_params=str(folder / "params.pt"),
+        f_optimizer=str(folder / "opt.pt"),
+        f_history=str(folder / "h.json"),
+    )
     yield "loaded", other.predict_proba(X[:3])
     net.save_params(f_params=str(folder / "params.safetensors"), use_safetensors=True)
     net.partial_fit(X, Y)
@@ -63,15 +77,29 @@ def classifier(folder):
 @use
 def scikit(folder):
     net = skorch.NeuralNetRegressor(
-        Net, module__outputs=1, module__log=False, max_epochs=3, lr=0.05, iterator_train__shuffle=False, verbose=0, train_split=None
+        Net,
+        module__outputs=1,
+        module__log=False,
+        max_epochs=3,
+        lr=0.05,
+        iterator_train__shuffle=False,
+        verbose=0,
+        train_split=None,
     )
     target = X[:, :1] * 2
     pipe = make_pipeline(StandardScaler(), net).fit(X, target)
     yield "pipeline", pipe.predict(X[:6]).astype(np.float32)
-    grid = GridSearchCV(net, {"lr": [0.01, 0.05], "module__width": [4, 8]}, cv=2, scoring="neg_mean_squared_error").fit(X, target)
-    yield "grid", [grid.best_params_["lr"], grid.best_params_["module__width"], float(grid.best_score_)]
+    grid = GridSearchCV(
+        net, {"lr": [0.01, 0.05], "module__width": [4, 8]}, cv=2, scoring="neg_mean_squared_error"
+    ).fit(X, target)
+    yield (
+        "grid",
+        [grid.best_params_["lr"], grid.best_params_["module__width"], float(grid.best_score_)],
+    )
     yield "cross", cross_val_predict(net, X, target, cv=2).astype(np.float32)
-    binary = skorch.NeuralNetBinaryClassifier(Flat, max_epochs=2, iterator_train__shuffle=False, verbose=0)
+    binary = skorch.NeuralNetBinaryClassifier(
+        Flat, max_epochs=2, iterator_train__shuffle=False, verbose=0
+    )
     yield "binary", binary.fit(X, (Y > 1).astype(np.float32)).predict_proba(X[:4])
     sliced = helper.SliceDataset(dataset.Dataset(X, Y))
     yield "sliced", [len(sliced), sliced[2:4].shape[0]]

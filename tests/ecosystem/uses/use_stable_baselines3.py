@@ -16,7 +16,11 @@ class Line(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float32)
 
     def __init__(self, continuous=False):
-        self.action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32) if continuous else gymnasium.spaces.Discrete(3)
+        self.action_space = (
+            gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+            if continuous
+            else gymnasium.spaces.Discrete(3)
+        )
         self.continuous = continuous
 
     def _seen(self):
@@ -77,13 +81,23 @@ def others(folder):
         model.save(folder / name)
         yield f"{name} loaded", kind.load(folder / name).predict(seen, deterministic=True)[0]
         if kind in (sb3.PPO, sb3.A2C):
-            values, density, entropy = model.policy.evaluate_actions(torch.tensor(seen), torch.zeros(4, 1) if continuous else torch.zeros(4))
+            values, density, entropy = model.policy.evaluate_actions(
+                torch.tensor(seen), torch.zeros(4, 1) if continuous else torch.zeros(4)
+            )
             yield f"{name} evaluated", [values, density, entropy]
 
 
 @use
 def learning(folder):
-    model = sb3.PPO("MlpPolicy", env_util.make_vec_env(Line, n_envs=2), n_steps=64, n_epochs=5, seed=0, learning_rate=5e-3, device="cpu")
+    model = sb3.PPO(
+        "MlpPolicy",
+        env_util.make_vec_env(Line, n_envs=2),
+        n_steps=64,
+        n_epochs=5,
+        seed=0,
+        learning_rate=5e-3,
+        device="cpu",
+    )
     model.learn(3000)
     reward, _ = evaluation.evaluate_policy(model, env_util.make_vec_env(Line), 2)
     yield "reward", Statistic(reward, 3.0)

@@ -39,7 +39,9 @@ def features(folder):
     model.reset_classifier(3)
     yield "new head", list(fill(model)(x).shape)
     yield "listed", [len(timm.list_models("resnet1*")), timm.is_model("vit_base_patch16_224")]
-    wider = fill(timm.create_model("resnet18", in_chans=5, num_classes=2, global_pool="catavgmax")).eval()
+    wider = fill(
+        timm.create_model("resnet18", in_chans=5, num_classes=2, global_pool="catavgmax")
+    ).eval()
     yield "five channels", wider(normal(1, 5, 64, 64))
 
 
@@ -47,7 +49,17 @@ def features(folder):
 def training(folder):
     x, labels = normal(4, 3, 160, 160), integers(0, 4, 4)
     loss = timm.loss.LabelSmoothingCrossEntropy(0.1)
-    for name in ["adamw", "lamb", "lion", "nadamw", "adafactor", "adan", "rmsproptf", "lookahead_sgd", "muon"]:
+    for name in [
+        "adamw",
+        "lamb",
+        "lion",
+        "nadamw",
+        "adafactor",
+        "adan",
+        "rmsproptf",
+        "lookahead_sgd",
+        "muon",
+    ]:
         model = fill(timm.create_model("test_vit", num_classes=4))
         optimizer = timm.optim.create_optimizer_v2(model, opt=name, lr=1e-3, weight_decay=0.05)
         schedule = timm.scheduler.CosineLRScheduler(optimizer, 4, warmup_t=1, warmup_lr_init=1e-4)
@@ -73,7 +85,9 @@ def data(folder):
     change = timm.data.create_transform(**{**config, "input_size": (3, 64, 64)})
     picture = Image.fromarray(pixels(80, 100))
     yield "evaluation", change(picture)
-    train = timm.data.create_transform((3, 48, 48), is_training=True, auto_augment="rand-m9-mstd0.5", re_prob=0.5)
+    train = timm.data.create_transform(
+        (3, 48, 48), is_training=True, auto_augment="rand-m9-mstd0.5", re_prob=0.5
+    )
     yield "training", list(train(picture).shape)
     mixed = timm.data.Mixup(0.8, 1.0, num_classes=4)(normal(4, 3, 8, 8), integers(0, 4, 4))
     yield "mixup", [list(one.shape) for one in mixed]
@@ -81,7 +95,9 @@ def data(folder):
         (folder / kind).mkdir()
         Image.fromarray(pixels(40, 40, key=kind)).save(folder / kind / "0.png")
     made = timm.data.create_dataset("", str(folder))
-    loader = timm.data.create_loader(made, (3, 32, 32), 2, use_prefetcher=False, device=torch.device("cpu"), num_workers=1)
+    loader = timm.data.create_loader(
+        made, (3, 32, 32), 2, use_prefetcher=False, device=torch.device("cpu"), num_workers=1
+    )
     yield "loader", [list(batch) for batch in loader]
 
 
@@ -94,5 +110,8 @@ def layers(folder):
     yield "norm", fill(timm.layers.LayerNorm2d(8))(x)
     yield "blur", timm.layers.BlurPool2d(8)(x)
     yield "attention", fill(timm.layers.AttentionPool2d(8, feat_size=6, num_heads=2)).eval()(x)
-    yield "resampled", timm.layers.resample_abs_pos_embed(normal(1, 17, 8), [6, 6], num_prefix_tokens=1)
+    yield (
+        "resampled",
+        timm.layers.resample_abs_pos_embed(normal(1, 17, 8), [6, 6], num_prefix_tokens=1),
+    )
     yield "rotary", timm.layers.RotaryEmbedding(8)(x)

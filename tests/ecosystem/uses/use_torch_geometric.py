@@ -14,7 +14,13 @@ PACKAGES = ["torch-geometric"]
 
 def graph(nodes=10, edges=30, key=0):
     index = integers(0, nodes, 2, edges, key=key)
-    return Data(x=normal(nodes, 8, key=key), edge_index=index, edge_attr=normal(edges, 4, key=key), y=integers(0, 3, nodes, key=key), pos=normal(nodes, 3))
+    return Data(
+        x=normal(nodes, 8, key=key),
+        edge_index=index,
+        edge_attr=normal(edges, 4, key=key),
+        y=integers(0, 3, nodes, key=key),
+        pos=normal(nodes, 3),
+    )
 
 
 @use
@@ -41,16 +47,37 @@ def training(folder):
     net = fill(gnn.GraphSAGE(8, 16, 2, 3, dropout=0.0))
     loss = torch.nn.functional.cross_entropy
     yield "losses", descend(net, lambda step: loss(net(batch.x, batch.edge_index), batch.y), 4)
-    yield "pooled", [pool(batch.x, batch.batch) for pool in (gnn.global_mean_pool, gnn.global_max_pool, gnn.global_add_pool)]
+    yield (
+        "pooled",
+        [
+            pool(batch.x, batch.batch)
+            for pool in (gnn.global_mean_pool, gnn.global_max_pool, gnn.global_add_pool)
+        ],
+    )
     yield "topk", gnn.TopKPooling(8, 0.5)(batch.x, batch.edge_index, batch=batch.batch)[0].shape[0]
     yield "set", fill(gnn.aggr.Set2Set(8, 2))(batch.x, batch.batch)
     for name in ("mean", "max", "min", "sum", "std", "var", "median", "softmax"):
         yield name, aggregation_resolver(name)(batch.x, batch.batch)
     loader = DataLoader([graph(key=i) for i in range(5)], batch_size=2)
     yield "loader", [one.x.shape[0] for one in loader]
-    net = fill(gnn.Sequential("x, edge_index", [(gnn.GCNConv(8, 8), "x, edge_index -> x"), torch.nn.ReLU(), (gnn.GATConv(8, 3), "x, edge_index -> x")]))
+    net = fill(
+        gnn.Sequential(
+            "x, edge_index",
+            [
+                (gnn.GCNConv(8, 8), "x, edge_index -> x"),
+                torch.nn.ReLU(),
+                (gnn.GATConv(8, 3), "x, edge_index -> x"),
+            ],
+        )
+    )
     yield "sequential", net(batch.x, batch.edge_index)
-    yield "norms", [fill(norm)(batch.x, batch.batch) for norm in (gnn.GraphNorm(8), gnn.InstanceNorm(8), gnn.LayerNorm(8), gnn.PairNorm())]
+    yield (
+        "norms",
+        [
+            fill(norm)(batch.x, batch.batch)
+            for norm in (gnn.GraphNorm(8), gnn.InstanceNorm(8), gnn.LayerNorm(8), gnn.PairNorm())
+        ],
+    )
     yield "summary", len(torch_geometric.nn.summary(net, batch.x, batch.edge_index)) > 0
 
 
@@ -58,7 +85,9 @@ def training(folder):
 def heterogeneous(folder):
     data = HeteroData()
     data["user"].x, data["item"].x = normal(5, 8), normal(6, 8, key=1)
-    data["user", "buys", "item"].edge_index = torch.stack([integers(0, 5, 9), integers(0, 6, 9, key=1)])
+    data["user", "buys", "item"].edge_index = torch.stack(
+        [integers(0, 5, 9), integers(0, 6, 9, key=1)]
+    )
     data = transforms.ToUndirected()(data)
     net = gnn.HeteroConv({kind: gnn.SAGEConv((-1, -1), 4) for kind in data.edge_types}, aggr="sum")
     net(data.x_dict, data.edge_index_dict)
@@ -91,11 +120,22 @@ def tools(folder):
         yield name, {key: value for key, value in out.to_dict().items() if torch.is_tensor(value)}
     yield "degree", utils.degree(data.edge_index[0], 10)
     yield "softmax", utils.softmax(data.edge_attr, data.edge_index[1], num_nodes=10)
-    yield "scatter", [utils.scatter(data.edge_attr, data.edge_index[1], 0, 10, how) for how in ("sum", "mean", "max", "min", "mul")]
+    yield (
+        "scatter",
+        [
+            utils.scatter(data.edge_attr, data.edge_index[1], 0, 10, how)
+            for how in ("sum", "mean", "max", "min", "mul")
+        ],
+    )
     yield "coalesced", utils.coalesce(data.edge_index, data.edge_attr)
     yield "laplacian", utils.get_laplacian(data.edge_index, normalization="sym")
     yield "dense", utils.to_dense_adj(data.edge_index)
-    yield "subgraph", utils.subgraph(torch.tensor([1, 2, 3, 4, 5]), data.edge_index, data.edge_attr, relabel_nodes=True)
+    yield (
+        "subgraph",
+        utils.subgraph(
+            torch.tensor([1, 2, 3, 4, 5]), data.edge_index, data.edge_attr, relabel_nodes=True
+        ),
+    )
     yield "neighbours", utils.k_hop_subgraph(2, 1, data.edge_index)[0]
     yield "networkx", utils.to_networkx(data).number_of_edges()
     yield "scipy", utils.to_scipy_sparse_matrix(data.edge_index).shape

@@ -19,16 +19,39 @@ class Field(nn.Module):
 
 @use
 def solvers(folder):
-    field, start, times = fill(Field()).double(), normal(3, 2, dtype=torch.float64), torch.linspace(0, 1, 5, dtype=torch.float64)
-    for name in ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun", "euler", "midpoint", "rk4", "explicit_adams", "implicit_adams", "heun3"):
+    field, start, times = (
+        fill(Field()).double(),
+        normal(3, 2, dtype=torch.float64),
+        torch.linspace(0, 1, 5, dtype=torch.float64),
+    )
+    for name in (
+        "dopri5",
+        "dopri8",
+        "bosh3",
+        "fehlberg2",
+        "adaptive_heun",
+        "euler",
+        "midpoint",
+        "rk4",
+        "explicit_adams",
+        "implicit_adams",
+        "heun3",
+    ):
         start.requires_grad_()
         out = torchdiffeq.odeint(field, start, times, method=name, rtol=1e-6, atol=1e-8)
         yield name, [out, torch.autograd.grad(out[-1].sum(), start)[0]]
     out = torchdiffeq.odeint_adjoint(field, start, times, rtol=1e-8, atol=1e-10)
     out[-1].square().sum().backward()
     yield "adjoint", [out, gradients(field).float(), start.grad.float()]
-    yield "scipy", torchdiffeq.odeint(field, start.detach(), times, method="scipy_solver", options={"solver": "RK45"}).float()
-    both = torchdiffeq.odeint(lambda t, y: (y[1], -y[0]), (torch.ones(2).double(), torch.zeros(2).double()), times)
+    yield (
+        "scipy",
+        torchdiffeq.odeint(
+            field, start.detach(), times, method="scipy_solver", options={"solver": "RK45"}
+        ).float(),
+    )
+    both = torchdiffeq.odeint(
+        lambda t, y: (y[1], -y[0]), (torch.ones(2).double(), torch.zeros(2).double()), times
+    )
     yield "tuples", list(both)
 
 
@@ -38,7 +61,15 @@ def events(folder):
         return state[1], torch.full_like(state[1], -9.8)
 
     start = (torch.tensor([10.0], dtype=torch.float64), torch.tensor([0.0], dtype=torch.float64))
-    when, states = torchdiffeq.odeint_event(fall, start, torch.tensor(0.0, dtype=torch.float64), event_fn=lambda t, s: s[0], odeint_interface=torchdiffeq.odeint, atol=1e-8, rtol=1e-8)
+    when, states = torchdiffeq.odeint_event(
+        fall,
+        start,
+        torch.tensor(0.0, dtype=torch.float64),
+        event_fn=lambda t, s: s[0],
+        odeint_interface=torchdiffeq.odeint,
+        atol=1e-8,
+        rtol=1e-8,
+    )
     yield "landing", [when, states[1][-1]]
 
 
@@ -46,4 +77,15 @@ def events(folder):
 def training(folder):
     field, start, times = fill(Field()), normal(4, 2), torch.linspace(0, 1, 4)
     target = torch.stack([start * torch.cos(t) for t in times])
-    yield "losses", descend(field, lambda step: (torchdiffeq.odeint_adjoint(field, start, times, rtol=1e-6, atol=1e-7) - target).square().mean(), 4)
+    yield (
+        "losses",
+        descend(
+            field,
+            lambda step: (
+                (torchdiffeq.odeint_adjoint(field, start, times, rtol=1e-6, atol=1e-7) - target)
+                .square()
+                .mean()
+            ),
+            4,
+        ),
+    )

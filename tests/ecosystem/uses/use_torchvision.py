@@ -32,9 +32,15 @@ def classification(folder):
 
 @use
 def training(folder):
-    model, x, labels = models.resnet18(num_classes=4), normal(4, 3, 64, 64), torch.tensor([0, 1, 2, 3])
+    model, x, labels = (
+        models.resnet18(num_classes=4),
+        normal(4, 3, 64, 64),
+        torch.tensor([0, 1, 2, 3]),
+    )
     fill(model)
-    sgd = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=1e-4)
+    sgd = torch.optim.SGD(
+        model.parameters(), lr=1e-3, momentum=0.9, nesterov=True, weight_decay=1e-4
+    )
     loss = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
     yield "losses", descend(model, lambda step: loss(model(x), labels), 3, sgd)
     yield "running means", model.bn1.running_mean
@@ -62,7 +68,12 @@ def detection_and_segmentation(folder):
     video = fill(models.video.r3d_18(num_classes=3)).eval()
     yield "video", video(normal(1, 3, 4, 24, 24))
     flow = torchvision.models.optical_flow.raft_small(weights=None)
-    yield "flow", fill(flow).eval()(normal(1, 3, 128, 128), normal(1, 3, 128, 128, key=1), num_flow_updates=2)[-1]
+    yield (
+        "flow",
+        fill(flow).eval()(
+            normal(1, 3, 128, 128), normal(1, 3, 128, 128, key=1), num_flow_updates=2
+        )[-1],
+    )
 
 
 @use
@@ -94,9 +105,12 @@ def operators(folder):
     yield "pyramid", dict(out)
     yield "masks", ops.masks_to_boxes(torch.eye(8)[None].bool())
     ops.StochasticDepth(0.2, "row")(x)
-    yield "extractor", create_feature_extractor(
-        fill(models.resnet18()).eval(), {"layer2.0.relu": "early", "avgpool": "late"}
-    )(normal(1, 3, 64, 64))
+    yield (
+        "extractor",
+        create_feature_extractor(
+            fill(models.resnet18()).eval(), {"layer2.0.relu": "early", "avgpool": "late"}
+        )(normal(1, 3, 64, 64)),
+    )
 
 
 @use
@@ -104,7 +118,9 @@ def transforms(folder):
     picture = Image.fromarray(pixels(40, 52))
     tensor = v1.ToTensor()(picture)
     yield "tensor", tensor
-    usual = v1.Compose([v1.Resize(32), v1.CenterCrop(28), v1.ToTensor(), v1.Normalize([0.5] * 3, [0.2] * 3)])
+    usual = v1.Compose(
+        [v1.Resize(32), v1.CenterCrop(28), v1.ToTensor(), v1.Normalize([0.5] * 3, [0.2] * 3)]
+    )
     yield "usual", usual(picture)
     modern = v2.Compose([
         v2.ToImage(), v2.Resize((30, 34), antialias=True), v2.ToDtype(torch.float32, scale=True),
@@ -131,20 +147,40 @@ def transforms(folder):
         yield name, change(bytes_).float()
         if name not in ("posterize", "solarize"):
             yield name + " of floats", change(tensor)
-    yield "v1", [v1_functional.rotate(tensor, 15), v1_functional.affine(tensor, 5, [1, 2], 0.9, [0, 3])]
+    yield (
+        "v1",
+        [v1_functional.rotate(tensor, 15), v1_functional.affine(tensor, 5, [1, 2], 0.9, [0, 3])],
+    )
     sample = {
         "image": tv_tensors.Image(bytes_), "mask": tv_tensors.Mask(integers(0, 3, 40, 52).to(torch.uint8)),
         "boxes": tv_tensors.BoundingBoxes([[2, 3, 20, 30], [5, 5, 50, 39]], format="XYXY", canvas_size=(40, 52)),
         "label": 3,
     }  # fmt: skip
-    out = v2.Compose([v2.Resize((20, 26)), v2.RandomHorizontalFlip(1.0), v2.ClampBoundingBoxes(), v2.SanitizeBoundingBoxes(labels_getter=None)])(sample)
+    out = v2.Compose(
+        [
+            v2.Resize((20, 26)),
+            v2.RandomHorizontalFlip(1.0),
+            v2.ClampBoundingBoxes(),
+            v2.SanitizeBoundingBoxes(labels_getter=None),
+        ]
+    )(sample)
     yield "with boxes", {name: torch.as_tensor(value) for name, value in out.items()}
     yield "kinds", [type(value).__name__ for value in out.values()]
-    yield "still an image", [type(out["image"] + 1).__name__, type(tv_tensors.wrap(out["image"] + 1, like=out["image"])).__name__]
+    yield (
+        "still an image",
+        [
+            type(out["image"] + 1).__name__,
+            type(tv_tensors.wrap(out["image"] + 1, like=out["image"])).__name__,
+        ],
+    )
     for random in (v2.RandAugment(), v2.TrivialAugmentWide(), v2.AugMix(), v2.AutoAugment(), v2.RandomErasing(1.0), v2.ColorJitter(0.4, 0.4, 0.4, 0.1),
                    v2.RandomResizedCrop(24), v2.RandomPerspective(), v2.RandomIoUCrop(), v2.RandomPhotometricDistort(), v2.ElasticTransform(),
                    v2.RandomZoomOut(), v2.RandomInvert(), v2.RandomGrayscale()):  # fmt: skip
-        shape = tuple(random(sample)["image"].shape) if "Crop" in type(random).__name__ or "Zoom" in type(random).__name__ else ()
+        shape = (
+            tuple(random(sample)["image"].shape)
+            if "Crop" in type(random).__name__ or "Zoom" in type(random).__name__
+            else ()
+        )
         yield type(random).__name__, len(shape)
     mixed = v2.MixUp(num_classes=4, alpha=1.0)(normal(4, 3, 8, 8), integers(0, 4, 4))
     yield "mixup", [list(one.shape) for one in mixed]
@@ -155,10 +191,19 @@ def local_datasets(folder):
     for kind in ("cats", "dogs"):
         (folder / "tree" / kind).mkdir(parents=True)
         for i in range(3):
-            Image.fromarray(pixels(20, 24, key=f"{kind}{i}")).save(folder / "tree" / kind / f"{i}.png")
+            Image.fromarray(pixels(20, 24, key=f"{kind}{i}")).save(
+                folder / "tree" / kind / f"{i}.png"
+            )
     tree = datasets.ImageFolder(folder / "tree", v1.Compose([v1.Resize((16, 16)), v1.ToTensor()]))
     loader = torch.utils.data.DataLoader(tree, batch_size=4, num_workers=2)
-    yield "tree", [tree.classes, [label for _, label in loader], torch.cat([x for x, _ in loader]).mean((1, 2, 3))]
+    yield (
+        "tree",
+        [
+            tree.classes,
+            [label for _, label in loader],
+            torch.cat([x for x, _ in loader]).mean((1, 2, 3)),
+        ],
+    )
     raw = folder / "MNIST" / "raw"
     raw.mkdir(parents=True)
     for part, count in (("train", 8), ("t10k", 4)):
@@ -166,7 +211,9 @@ def local_datasets(folder):
         header = np.array([2051, count, 28, 28], ">i4").tobytes()
         (raw / f"{part}-images-idx3-ubyte").write_bytes(header + digits.tobytes())
         labels = np.arange(count, dtype=np.uint8) % 10
-        (raw / f"{part}-labels-idx1-ubyte").write_bytes(np.array([2049, count], ">i4").tobytes() + labels.tobytes())
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(
+            np.array([2049, count], ">i4").tobytes() + labels.tobytes()
+        )
     mnist = datasets.MNIST(folder, train=True, transform=v1.ToTensor())
     yield "mnist", [len(mnist), mnist[3][0], mnist[3][1], mnist.targets]
     boxes = {"images": [{"id": 7, "file_name": "cats/0.png", "height": 20, "width": 24}],
@@ -179,7 +226,9 @@ def local_datasets(folder):
 
 @use
 def utilities(folder):
-    pictures = torch.stack([torch.from_numpy(pixels(16, 16, key=i)).permute(2, 0, 1) for i in range(4)])
+    pictures = torch.stack(
+        [torch.from_numpy(pixels(16, 16, key=i)).permute(2, 0, 1) for i in range(4)]
+    )
     yield "grid", utils.make_grid(pictures.float() / 255, nrow=2, normalize=True, pad_value=0.5)
     utils.save_image(pictures.float() / 255, folder / "grid.png", nrow=2)
     yield "saved", np.asarray(Image.open(folder / "grid.png"))
@@ -187,7 +236,10 @@ def utilities(folder):
     yield "boxes", utils.draw_bounding_boxes(pictures[0], boxes, colors=["red", "blue"])
     masks = torch.eye(16).bool()[None]
     yield "masks", utils.draw_segmentation_masks(pictures[1], masks, alpha=0.5, colors="green")
-    yield "points", utils.draw_keypoints(pictures[2], torch.tensor([[[3.0, 4.0], [9.0, 9.0]]]), radius=1)
+    yield (
+        "points",
+        utils.draw_keypoints(pictures[2], torch.tensor([[[3.0, 4.0], [9.0, 9.0]]]), radius=1),
+    )
     yield "flow", utils.flow_to_image(normal(2, 16, 16))
     model = models.resnet18(num_classes=3)
     yield "gradients", gradients_of(model)

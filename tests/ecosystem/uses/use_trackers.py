@@ -19,7 +19,12 @@ def network(width=8):
 
 def losses(model, rate=1e-2, steps=4):
     x, y = normal(16, 4), integers(0, 2, 16)
-    return descend(model, lambda step: nn.functional.cross_entropy(model(x), y), steps, torch.optim.Adam(model.parameters(), lr=rate))
+    return descend(
+        model,
+        lambda step: nn.functional.cross_entropy(model(x), y),
+        steps,
+        torch.optim.Adam(model.parameters(), lr=rate),
+    )
 
 
 @use
@@ -27,14 +32,20 @@ def search(folder):
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
     def objective(trial):
-        found = losses(network(trial.suggest_int("width", 4, 12)), trial.suggest_float("rate", 1e-4, 1e-1, log=True))
+        found = losses(
+            network(trial.suggest_int("width", 4, 12)),
+            trial.suggest_float("rate", 1e-4, 1e-1, log=True),
+        )
         for step, value in enumerate(found):
             trial.report(value.item(), step)
             if trial.should_prune():
                 raise optuna.TrialPruned
         return found[-1].item()
 
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0), pruner=optuna.pruners.MedianPruner(n_startup_trials=2))
+    study = optuna.create_study(
+        sampler=optuna.samplers.TPESampler(seed=0),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=2),
+    )
     study.optimize(objective, n_trials=8)
     yield "best", [study.best_value, study.best_params["width"], study.best_params["rate"]]
     yield "states", [trial.state.name for trial in study.trials]
@@ -53,7 +64,9 @@ def mlflow_runs(folder):
         mlflow.log_params({"width": 8})
         for step, value in enumerate(losses(model)):
             mlflow.log_metric("loss", value.item(), step=step)
-        info = mlflow.pytorch.log_model(model, name="model", serialization_format="pickle", pip_requirements=[])
+        info = mlflow.pytorch.log_model(
+            model, name="model", serialization_format="pickle", pip_requirements=[]
+        )
         mlflow.pytorch.log_state_dict(model.state_dict(), artifact_path="weights")
     history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "loss")
     yield "history", [one.value for one in history]

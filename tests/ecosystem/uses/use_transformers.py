@@ -121,8 +121,15 @@ def generate(folder):
     yield "no cache", model.generate(ids, use_cache=False, **more)
     yield "static cache", model.generate(ids, cache_implementation="static", **more)
     yield "beams", model.generate(ids, num_beams=4, length_penalty=0.7, **more)
-    yield "penalties", model.generate(
-        ids, repetition_penalty=1.3, no_repeat_ngram_size=2, bad_words_ids=[[7], [9, 11]], **more
+    yield (
+        "penalties",
+        model.generate(
+            ids,
+            repetition_penalty=1.3,
+            no_repeat_ngram_size=2,
+            bad_words_ids=[[7], [9, 11]],
+            **more,
+        ),
     )
     mask = torch.ones_like(ids)
     mask[0, :2] = 0
@@ -181,7 +188,10 @@ def trainer(folder):
     )  # fmt: skip
     trained = made.train()
     keys = {"loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy"}
-    yield "history", [{k: float(v) for k, v in row.items() if k in keys} for row in made.state.log_history]
+    yield (
+        "history",
+        [{k: float(v) for k, v in row.items() if k in keys} for row in made.state.log_history],
+    )
     yield "training loss", trained.training_loss
     yield "predictions", made.predict(Sentences()).predictions
     again = made.train(resume_from_checkpoint=str(folder / "out" / "checkpoint-4"))
@@ -194,12 +204,17 @@ def trainer(folder):
 @use
 def pipelines(folder):
     words = tokenizer()
-    text = transformers.pipeline("text-generation", model=llama(vocab_size=len(words)), tokenizer=words, device="cpu")
+    text = transformers.pipeline(
+        "text-generation", model=llama(vocab_size=len(words)), tokenizer=words, device="cpu"
+    )
     yield "text", text("the small light", max_new_tokens=6, do_sample=False)[0]["generated_text"]
     bert = transformers.BertConfig(**{**SMALL, "vocab_size": len(words)}, num_labels=3)
     model = fill(transformers.BertForSequenceClassification(bert)).eval()
     classify = transformers.pipeline("text-classification", model=model, tokenizer=words)
-    yield "classes", classify(["warm evening light", "the rush burns and burns"], batch_size=2, top_k=None)
+    yield (
+        "classes",
+        classify(["warm evening light", "the rush burns and burns"], batch_size=2, top_k=None),
+    )
     model = fill(transformers.BertForMaskedLM(bert)).eval()
     masked = transformers.pipeline("fill-mask", model=model, tokenizer=words)
     yield "masked", masked("the [MASK] light", top_k=2)
@@ -213,7 +228,9 @@ def pipelines(folder):
     vit = transformers.ViTConfig(**small, image_size=32, patch_size=8, num_labels=3)
     processor = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
     images = transformers.pipeline(
-        "image-classification", model=fill(transformers.ViTForImageClassification(vit)).eval(), image_processor=processor
+        "image-classification",
+        model=fill(transformers.ViTForImageClassification(vit)).eval(),
+        image_processor=processor,
     )
     from PIL import Image
 
@@ -243,7 +260,9 @@ def files(folder):
 def training_by_hand(folder):
     model, ids = llama().train(), integers(3, 96, 2, 12)
     model.gradient_checkpointing_enable()
-    optimizer = transformers.optimization.Adafactor(model.parameters(), lr=1e-2, relative_step=False)
+    optimizer = transformers.optimization.Adafactor(
+        model.parameters(), lr=1e-2, relative_step=False
+    )
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, 2, 6)
     yield "adafactor", descend(model, lambda step: model(ids, labels=ids).loss, optimizer=optimizer)
     schedule.step()

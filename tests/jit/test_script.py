@@ -110,3 +110,61 @@ def test_results_written_to_a_tensor():
 
 def _two_results(x):
     return rl.max(x, 0, out=(x, x))
+
+
+class Recipe:
+    """A plain object whose fields a program reads, as einops' layers have them."""
+
+    def __init__(self, sums, names):
+        self.sums: list[tuple[list[int], list[int]]] = sums
+        self.names: dict[str, int] = names
+
+
+def _by_recipe(recipe: Recipe, x: rl.Tensor, given: list[tuple[str, int]]):
+    total = 0
+    for name, value in given:
+        total += recipe.names[name] * value
+    for i, (known, rest) in enumerate(recipe.sums):
+        if len(known) == 0:
+            total += 100 * i
+            continue
+        total += known[0]
+        if len(rest) == 2:
+            if x.numel() > 3:
+                continue
+            total += rest[1]
+        total += 1000
+    return x + total
+
+
+class ByRecipe(rl.nn.Module):
+    def __init__(self, sums, names, given):
+        super().__init__()
+        self.recipes, self.given = {2: Recipe(sums, names)}, given
+
+    def forward(self, x):
+        recipe = self.recipes[x.ndim]
+        return _by_recipe(recipe, x, self.given)
+
+
+@pytest.mark.parametrize("names, given", [({}, ()), ({"a": 3, "b": 7}, (("b", 2), ("a", 1)))])
+def test_objects_with_fields(names, given):
+    net = ByRecipe([([], [1]), ([4], [5, 6]), ([2, 3], []), ([], [])], names, given)
+    program = rl.jit.script(net)
+    for x in (rl.zeros(1, 2), rl.zeros(2, 2)):
+        assert program(x).equal(net(x))
+    with pytest.raises(KeyError):
+        program(rl.zeros(3))
+
+
+def test_loops_over_constants_that_end_early():
+    def f(x, limit: int):
+        for i, step in enumerate([1, 2, 3, 4]):
+            if i == limit:
+                break
+            x = x + step
+        return x
+
+    program = rl.jit.script(f)
+    for limit in (0, 2, 9):
+        assert program(rl.zeros(1), limit).equal(f(rl.zeros(1), limit))

@@ -79,6 +79,8 @@ class Indexing(Conditions):
                 if index.obj not in v.obj:
                     refuse(f"the key {index.obj!r} is not there")
                 return self.lifted(v.obj[index.obj])
+            if v.display != "dict" and len(v.obj) == 1 and t.of_object(v.obj) is None:
+                return self.only_object(v, index)
             return None
         if isinstance(v.obj, tuple | list | str):
             return None
@@ -86,6 +88,13 @@ class Indexing(Conditions):
         if not index.known:
             refuse(f"{describe(v)}[...] is not known")
         return static(v.obj[index.obj])
+
+    def only_object(self, v, index):
+        """Of a dict with one Python object in it, under a key that the program computes: that one,
+        once the key was found to be its own."""
+        ((key, obj),) = v.obj.items()
+        self.builtin("get_key", self.as_val(static({key: True})), index)
+        return static(obj)
 
     def sliced(self, v, node):
         parts = [NONE if p is None else self.expr(p) for p in (node.lower, node.upper, node.step)]

@@ -6,8 +6,8 @@ import ast
 import inspect
 import textwrap
 
+from rushlight.jit._script.bodies import assigned_names
 from rushlight.jit._script.errors import ScriptError
-from rushlight.jit._script.loops import assigned_names
 
 
 def mark(fn, word):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from rushlight.jit._script import types as t
+from rushlight.jit._script.bodies import assigned_names
 from rushlight.jit._script.errors import Elsewhere, Refusal, ScriptError, located, refuse
-from rushlight.jit._script.loops import Loops, assigned_names
+from rushlight.jit._script.loops import Loops
 from rushlight.jit._script.values import NONE, Val, describe, pack, static, type_of
 
 _WORDS = {

@@ -214,12 +214,11 @@ class TracingState(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(func).removeprefix("aten.").partition(".")[0]
         given = [*args, *(kwargs or {}).values()]
-        form = _FORMS.get(name)
-        name, given = (
-            form(name, given)
-            if form
-            else (name.removeprefix("_") if name in _HIDDEN else name, given)
-        )
+        plain = name.removeprefix("_")
+        if plain in _FORMS:
+            name, given = _FORMS[plain](name, given)
+        elif plain in _HIDDEN:
+            name = plain
         # Before the call: an operator in place gives its tensor a new value.
         inputs = [self.value_of(value) for value in given]
         result = func(*args, **(kwargs or {}))
@@ -273,11 +272,11 @@ def _convolution(name: str, given: list[Any]) -> tuple[str, list[Any]]:
     ]
 
 
-def _dropout(name: str, given: list[Any]) -> tuple[str, list[Any]]:
+def _as_dropout(name: str, given: list[Any]) -> tuple[str, list[Any]]:
     return "dropout", [given[0], given[2], True]
 
 
-def _resampled(name: str, given: list[Any]) -> tuple[str, list[Any]]:
+def _as_upsampling(name: str, given: list[Any]) -> tuple[str, list[Any]]:
     x, mode = given[0], given[3]
     dims = x.dim() - 2
     kind = {"linear": ["linear", "bilinear", "trilinear"][dims - 1], "cubic": "bicubic"}.get(
@@ -294,21 +293,19 @@ def _attention(name: str, given: list[Any]) -> tuple[str, list[Any]]:
     return "scaled_dot_product_attention", [part, part, part, mask, dropout, causal, None, False]
 
 
-# By our name: what PyTorch's traces have in its place.
+# By our name, without a bar in front: what PyTorch's traces have in its place.
 _FORMS: dict[str, Callable[[str, list[Any]], tuple[str, list[Any]]]] = {
     **{f"conv{kind}{n}d": _convolution for kind in ("", "_transpose") for n in (1, 2, 3)},
-    "_dropout": _dropout,
-    "_resample": _resampled,
-    "_self_attention": _attention,
+    "dropout": _as_dropout,
+    "resample": _as_upsampling,
+    "self_attention": _attention,
 }
 # Those whose name has a bar in front here only.
 _HIDDEN = frozenset(
-    [
-        f"_{kind}{n}d"
-        for kind in ("avg_pool", "adaptive_avg_pool", "adaptive_max_pool")
-        for n in (1, 2, 3)
-    ]
-) | {"_einsum", "_embedding_bag"}
+    f"{kind}{n}d"
+    for kind in ("avg_pool", "adaptive_avg_pool", "adaptive_max_pool")
+    for n in (1, 2, 3)
+) | {"einsum", "embedding_bag"}
 _SCALARS = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",

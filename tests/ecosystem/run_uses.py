@@ -22,6 +22,7 @@ QUIET = {
     "ACCELERATE_USE_CPU": "1", "CUDA_VISIBLE_DEVICES": "", "WANDB_MODE": "offline",
     "WANDB_SILENT": "true", "MLFLOW_DISABLE_TELEMETRY": "true", "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1",
+    "RAY_raylet_start_wait_time_s": "300",  # on a busy machine
 }  # fmt: skip
 
 

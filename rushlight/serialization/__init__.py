@@ -120,7 +120,8 @@ def load(
     Arguments:
         f: a path, or a file opened for reading bytes.
         map_location: where tensors go: a device, a dict of devices or a function.
-        pickle_module: another unpickler, with weights_only=False.
+        pickle_module: another unpickler, which runs what the file says; weights_only is False
+            with it.
         weights_only: refuse files that could run code; True by default. Set it to False only for
             files that you trust.
         mmap: map the file instead of reading it; tensors are read when they are used.

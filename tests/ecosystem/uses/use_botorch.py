@@ -44,7 +44,7 @@ def analytic_functions(folder):
 
 @use
 def monte_carlo(folder):
-    model = fitted()
+    model = models.SingleTaskGP(X, Y)
     base = normal(64, 1, 2, 1, dtype=torch.float64)
     sampler = SobolQMCNormalSampler(torch.Size([64]))
     sampler.register_buffer("base_samples", base)

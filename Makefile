@@ -136,7 +136,7 @@ ECOSYSTEM := $(CURDIR)/build/ecosystem
 ecosystem: build
 	$(call client_environment,$(ECOSYSTEM),tests/ecosystem/packages.txt)
 	@mkdir -p "$(ECOSYSTEM)/results"
-	@failed=0; RUSHLIGHT_ECOSYSTEM="$(ECOSYSTEM)/results" "$(ECOSYSTEM)/bin/python" -m pytest -q -n $(JOBS) --dist loadgroup tests/ecosystem/test_uses.py $(ARGS) || failed=$$?; \
+	@failed=0; RUSHLIGHT_ECOSYSTEM="$(ECOSYSTEM)/results" "$(ECOSYSTEM)/bin/python" -m pytest -q -n $(JOBS) tests/ecosystem/test_uses.py $(ARGS) || failed=$$?; \
 	"$(BIN)/python" tests/ecosystem/write_table.py "$(ECOSYSTEM)/results"; exit $$failed
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not

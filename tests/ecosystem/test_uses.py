@@ -2,7 +2,7 @@
 
 make ecosystem            makes the environment, runs these tests in it, writes docs/ecosystem.md
 
-A file of `uses/` runs once, in a process of its own; each function in it is one test.
+A file of `uses/` is one test, and runs in a process of its own.
 """
 
 import json
@@ -24,46 +24,35 @@ RECORDED = {path.stem: json.loads(path.read_text()) for path in sorted(HERE.glob
 RESULTS = Path(os.environ["RUSHLIGHT_ECOSYSTEM"])  # what came of every file, for the table
 
 
-@pytest.fixture(scope="module")
-def ours():
+def run(name):
     """The facts of a file of uses, as run_uses.py writes them."""
-    known = {}
-
-    def facts(name):
-        if name not in known:
-            out = RESULTS / f"{name}.json"
-            out.unlink(missing_ok=True)
-            command = [sys.executable, "-m", "rushlight.as_torch", HERE / "run_uses.py", name, out]
-            done = subprocess.run(command, capture_output=True, text=True, cwd=RESULTS, timeout=900)
-            known[name] = json.loads(out.read_text()) if out.exists() else {
-                "uses": {}, "failures": {"import": done.stderr[-4000:]}}  # fmt: skip
-            known[name]["differences"] = {}
-            out.write_text(json.dumps(known[name], indent=1))
-        return known[name]
-
-    return facts
+    out = RESULTS / f"{name}.json"
+    out.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "rushlight.as_torch", HERE / "run_uses.py", name, out]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=RESULTS, timeout=1800)
+    if out.exists():
+        return json.loads(out.read_text())
+    return {"uses": {}, "failures": {"import": done.stderr[-4000:]}}
 
 
-# One process of pytest-xdist has all of a file (--dist loadgroup).
-@pytest.mark.parametrize(
-    "name, use",
-    [
-        pytest.param(name, use, marks=pytest.mark.xdist_group(name), id=f"{name}-{use}")
-        for name, facts in RECORDED.items()
-        for use in facts["uses"]
-    ],
-)
-def test_use(name, use, ours):
-    facts, recorded = ours(name), RECORDED[name]["uses"][use]
-    failure = facts["failures"].get("import") or facts["failures"].get(use)
-    assert not failure, failure
-    figures = facts["uses"][use]
-    found = [f"{what}: not there" for what in recorded if what not in figures]
-    found += [f"{what}: PyTorch recorded none" for what in figures if what not in recorded]
-    for what in recorded.keys() & figures.keys():
-        found += differences(what, figures[what], recorded[what])
-    facts["differences"][use] = found
+def compared(ours, recorded):
+    found = [f"{what}: not there" for what in recorded if what not in ours]
+    found += [f"{what}: PyTorch recorded none" for what in ours if what not in recorded]
+    for what in recorded:
+        if what in ours:
+            found += differences(what, ours[what], recorded[what])
+    return found
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_uses(name):
+    facts, recorded = run(name), RECORDED[name]["uses"]
+    facts["differences"] = {
+        use: compared(facts["uses"][use], recorded[use]) for use in recorded if use in facts["uses"]
+    }
     (RESULTS / f"{name}.json").write_text(json.dumps(facts, indent=1))
+    assert not facts["failures"], "\n".join(facts["failures"].values())
+    found = [f"{use}: {line}" for use, lines in facts["differences"].items() for line in lines]
     assert not found, "\n".join(found)
 
 

@@ -168,3 +168,13 @@ def test_loops_over_constants_that_end_early():
     program = rl.jit.script(f)
     for limit in (0, 2, 9):
         assert program(rl.zeros(1), limit).equal(f(rl.zeros(1), limit))
+
+
+def test_slices_that_are_called():
+    def f(x, n: int):
+        return (
+            x[(Ellipsis, slice(None, 1, None))] + x[slice(n), slice(0, n, 1)].sum() + x[0, slice(1)]
+        )
+
+    x = rl.arange(12.0).reshape(3, 4)
+    assert rl.jit.script(f)(x, 2).equal(f(x, 2))

@@ -128,12 +128,26 @@ class Indexing(Conditions):
                     ]
                 )
                 continue
+            bounds = self.bounds_of_slice(part)
+            if bounds is not None:
+                found.append(bounds)
+                continue
             v = self.opened(self.expr(part))
             if not isinstance(node, ast.Tuple) and v.items is not None and v.display == "tuple":
                 found += v.items
             else:
                 found.append(v)
         return found
+
+    def bounds_of_slice(self, node):
+        """Of `slice(1, None)`, as code that a program wrote has it, what `1:` has."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)) or node.keywords:
+            return None
+        f = self.expr(node.func)
+        if not (f.known and f.obj is slice and 1 <= len(node.args) <= 3):
+            return None
+        args = [self.expr(a) for a in node.args]
+        return [NONE, args[0], NONE] if len(args) == 1 else [*args, NONE][:3]
 
     def tensor_index(self, v, parts):
         """A view by numbers, slices and None, then a look-up by tensors."""

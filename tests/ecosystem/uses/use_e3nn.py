@@ -2,9 +2,14 @@
 
 import torch
 from e3nn import io, math, nn, o3, util
-from same import descend, fill, gradients, normal, use
+from same import Statistic, descend, fill, gradients, normal, use
 
 PACKAGES = ["e3nn"]
+
+
+def about(values):
+    """e3nn scales activations by a moment that it estimates from random numbers."""
+    return [Statistic(float(value), 0.01) for value in values.detach().reshape(-1)]
 
 
 @use
@@ -52,7 +57,7 @@ def products(folder):
             value = fill(made)(x)
         else:
             value = fill(made)(x, x if name == "elementwise" else y)
-        yield name, value
+        yield name, about(value) if name == "gate" else value
         if value.requires_grad:
             yield f"{name} gradient", torch.autograd.grad(value.square().sum(), x)[0]
     product = fill(o3.FullyConnectedTensorProduct(a, b, out))
@@ -90,5 +95,6 @@ def network(folder):
     net = fill(Convolution())
     edges = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 2], [1, 2, 3, 4, 5, 0, 3, 5]])
     x, vectors = normal(6, inside.dim), normal(8, 3)
-    yield "losses", descend(net, lambda step: (net(x, edges, vectors) - 1).square().mean(), 4)
-    yield "gradients", gradients(net)
+    losses = descend(net, lambda step: (net(x, edges, vectors) - 1).square().mean(), 4)
+    yield "losses", about(losses)
+    yield "gradients", about(gradients(net))

@@ -178,3 +178,8 @@ def test_slices_that_are_called():
 
     x = rl.arange(12.0).reshape(3, 4)
     assert rl.jit.script(f)(x, 2).equal(f(x, 2))
+
+    def g(x):
+        return x.reshape(x.shape[slice(None, -1, None)] + [2, -1]), [1, 2, 3][slice(1, None)]
+
+    assert rl.jit.script(g)(x)[0].shape == (3, 2, 2) and rl.jit.script(g)(x)[1] == [2, 3]

@@ -22,9 +22,10 @@ class Indexing(Conditions):
             v = self.opened(v) if not isinstance(v.obj, dict) else self.as_val(v)
         if v.type == t.TENSOR:
             return self.tensor_index(v, self.indices(node.slice))
-        if isinstance(node.slice, ast.Slice):
-            return self.sliced(v, node.slice)
-        index = self.expr(node.slice)
+        between = self.with_slice(node.slice)
+        if isinstance(between, ast.Slice):
+            return self.sliced(v, between)
+        index = self.expr(between)
         if v.items is not None:
             if index.known:
                 if not isinstance(index.obj, int) or not -len(v.items) <= index.obj < len(v.items):
@@ -119,7 +120,7 @@ class Indexing(Conditions):
         """What stands between the brackets of a tensor, one entry per part."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         found = []
-        for part in parts:
+        for part in map(self.with_slice, parts):
             if isinstance(part, ast.Slice):
                 found.append(
                     [
@@ -128,10 +129,6 @@ class Indexing(Conditions):
                     ]
                 )
                 continue
-            bounds = self.bounds_of_slice(part)
-            if bounds is not None:
-                found.append(bounds)
-                continue
             v = self.opened(self.expr(part))
             if not isinstance(node, ast.Tuple) and v.items is not None and v.display == "tuple":
                 found += v.items
@@ -139,15 +136,16 @@ class Indexing(Conditions):
                 found.append(v)
         return found
 
-    def bounds_of_slice(self, node):
-        """Of `slice(1, None)`, as code that a program wrote has it, what `1:` has."""
+    def with_slice(self, node):
+        """`slice(1, None)`, as code that a program wrote has it, as `1:`; else the node itself."""
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)) or node.keywords:
-            return None
+            return node
         f = self.expr(node.func)
         if not (f.known and f.obj is slice and 1 <= len(node.args) <= 3):
-            return None
-        args = [self.expr(a) for a in node.args]
-        return [NONE, args[0], NONE] if len(args) == 1 else [*args, NONE][:3]
+            return node
+        args = [None if isinstance(a, ast.Constant) and a.value is None else a for a in node.args]
+        args = [None, *args] if len(args) == 1 else args
+        return ast.copy_location(ast.Slice(*args, *[None] * (3 - len(args))), node)
 
     def tensor_index(self, v, parts):
         """A view by numbers, slices and None, then a look-up by tensors."""

@@ -138,10 +138,10 @@ def handlers(folder):
         yield name, law.log_prob(value)
     kernel = pyro.contrib.gp.kernels.RBF(1)
     process = pyro.contrib.gp.models.GPRegression(
-        torch.linspace(0, 1, 8).double(),
-        torch.linspace(0, 6, 8).double().sin(),
+        torch.linspace(0, 1, 8, dtype=torch.float64),
+        torch.linspace(0, 6, 8, dtype=torch.float64).sin(),
         kernel,
         noise=torch.tensor(0.1),
     ).double()
-    mean, covariance = process(torch.linspace(0, 1, 3).double(), full_cov=True)
+    mean, covariance = process(torch.linspace(0, 1, 3, dtype=torch.float64), full_cov=True)
     yield "process", [mean, covariance]

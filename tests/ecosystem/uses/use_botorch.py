@@ -1,4 +1,4 @@
-"""Models fitted by L-BFGS, analytic and Monte Carlo acquisition functions from given samples, optimising them, several objectives"""
+"""Models fitted by L-BFGS, analytic and Monte Carlo acquisition functions, optimising them, several objectives"""
 
 import botorch
 import torch
@@ -8,7 +8,7 @@ from botorch.models.transforms import Normalize, Standardize
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils import multi_objective
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from same import normal, rng, use
+from same import Statistic, rng, use
 
 PACKAGES = ["botorch"]
 X = torch.tensor(rng("points").uniform(size=(12, 2)))
@@ -45,9 +45,7 @@ def analytic_functions(folder):
 @use
 def monte_carlo(folder):
     model = models.SingleTaskGP(X, Y)
-    base = normal(64, 1, 2, 1, dtype=torch.float64)
-    sampler = SobolQMCNormalSampler(torch.Size([64]))
-    sampler.register_buffer("base_samples", base)
+    sampler = SobolQMCNormalSampler(torch.Size([64]))  # scrambled by random numbers
     at = torch.tensor(rng("at").uniform(size=(3, 2, 2)))
     with botorch.settings.propagate_grads(True):
         for name, made in {
@@ -56,7 +54,14 @@ def monte_carlo(folder):
         }.items():  # fmt: skip
             x = at.clone().requires_grad_()
             value = made(x)
-            yield name, [value.float(), torch.autograd.grad(value.sum(), x)[0].float()]
+            slopes = torch.autograd.grad(value.sum(), x)[0]
+            yield (
+                name,
+                [
+                    [Statistic(float(v), 0.3) for v in part.detach().reshape(-1)]
+                    for part in (value, slopes)
+                ],
+            )
     yield "sobol", botorch.utils.sampling.draw_sobol_samples(BOUNDS, 4, 1, seed=3).shape[0]
 
 

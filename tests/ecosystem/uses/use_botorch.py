@@ -58,7 +58,7 @@ def monte_carlo(folder):
             yield (
                 name,
                 [
-                    [Statistic(float(v), 0.3) for v in part.detach().reshape(-1)]
+                    [Statistic(float(v), 1.0) for v in part.detach().reshape(-1)]
                     for part in (value, slopes)
                 ],
             )

@@ -5,6 +5,7 @@ python tests/ecosystem/write_table.py FOLDER
 
 import json
 import pathlib
+import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -33,8 +34,10 @@ statistic. The uses are in `tests/ecosystem/uses`, the figures in `tests/ecosyst
 
 
 def last_line(text):
+    """What an exception said first: errors of scripts go on with the place in the source."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it ended without a word"
+    said = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (said or lines or ["it ended without a word"])[-1][:300]
 
 
 def verdicts(name, recorded, facts):

@@ -183,3 +183,16 @@ def test_slices_that_are_called():
         return x.reshape(x.shape[slice(None, -1, None)] + [2, -1]), [1, 2, 3][slice(1, None)]
 
     assert rl.jit.script(g)(x)[0].shape == (3, 2, 2) and rl.jit.script(g)(x)[1] == [2, 3]
+
+
+def test_graphs_of_fx():
+    """Their code lets go of what it does not need any more: `x = None`."""
+
+    class Net(rl.nn.Module):
+        def forward(self, x, y):
+            return (x + y).relu() * y.sum(), x.shape[:-1]
+
+    graph = rl.fx.symbolic_trace(Net())
+    assert "x = None" in graph.code
+    x, y = rl.randn(2, 3), rl.randn(2, 3)
+    assert rl.jit.script(graph)(x, y)[0].equal(Net()(x, y)[0])

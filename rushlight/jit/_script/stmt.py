@@ -82,11 +82,22 @@ class Statements(Loops):
     # Assignments ----------------------------------------------------------------------------------
 
     def stmt_Assign(self, node):
+        if self.is_release(node):
+            return self.stmt_Delete(node)
         v = self.expr(node.value)
         if len(node.targets) > 1 and v.type is None and v.items is not None:
             v = self.as_val(v)  # one list under several names
         for target in node.targets:
             self.assign(target, v)
+
+    def is_release(self, node):
+        """`x = None` in the code of a graph of fx, which says that x is not needed any more."""
+        return (
+            self.source.file.startswith("<eval_with_key>")
+            and isinstance(node.value, ast.Constant)
+            and node.value.value is None
+            and all(isinstance(target, ast.Name) for target in node.targets)
+        )
 
     def stmt_AnnAssign(self, node):
         if node.value is None:

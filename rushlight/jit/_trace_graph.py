@@ -273,7 +273,7 @@ def _convolution(name: str, given: list[Any]) -> tuple[str, list[Any]]:
 
 
 def _as_dropout(name: str, given: list[Any]) -> tuple[str, list[Any]]:
-    return "dropout", [given[0], given[2], True]
+    return name.removeprefix("_"), [given[0], given[2], True]
 
 
 def _as_upsampling(name: str, given: list[Any]) -> tuple[str, list[Any]]:
@@ -296,9 +296,13 @@ def _attention(name: str, given: list[Any]) -> tuple[str, list[Any]]:
 # By our name, without a bar in front: what PyTorch's traces have in its place.
 _FORMS: dict[str, Callable[[str, list[Any]], tuple[str, list[Any]]]] = {
     **{f"conv{kind}{n}d": _convolution for kind in ("", "_transpose") for n in (1, 2, 3)},
-    "dropout": _as_dropout,
-    "resample": _as_upsampling,
-    "self_attention": _attention,
+    **dict(
+        zip(
+            "dropout resample self_attention".split(),
+            (_as_dropout, _as_upsampling, _attention),
+            strict=True,
+        )
+    ),
 }
 # Those whose name has a bar in front here only.
 _HIDDEN = frozenset(

@@ -309,7 +309,7 @@ _HIDDEN = frozenset(
     f"{kind}{n}d"
     for kind in ("avg_pool", "adaptive_avg_pool", "adaptive_max_pool")
     for n in (1, 2, 3)
-) | {"einsum", "embedding_bag"}
+) | frozenset("einsum embedding_bag".split())
 _SCALARS = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",

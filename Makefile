@@ -7,6 +7,7 @@
 #   make test-all         both
 #   make test-cpp, make test-python      one half of make test
 #   make test-clients     accelerate, Lightning, transformers and Ray, in an environment of their own (network)
+#   make ecosystem        packages written for PyTorch against figures that it recorded, in an environment of their own (network)
 #   make lint, make format               check the style and the types, or repair the style
 #   make docs, test-site  the documentation site into build/docs, in an environment of its own (network); opens it in Chromium
 #   make wheel, try-wheel                wheels for an index; try them where there is nothing else
@@ -29,7 +30,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build build-tests build-stubs demo smoke test test-slow test-all test-cpp test-python test-clients sanitize sanitize-threads bench docs test-site wheel try-wheel lint format clean help
+.PHONY: build build-tests build-stubs demo smoke test test-slow test-all test-cpp test-python test-clients ecosystem sanitize sanitize-threads bench docs test-site wheel try-wheel lint format clean help
 
 # Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
 # names, which take a space for the end of a name, are not used on them.
@@ -115,14 +116,28 @@ test-python: build-stubs
 # what they require. Not part of the other tests, as it installs from the network and takes minutes.
 CLIENTS := $(CURDIR)/build/clients
 
+# $(call client_environment,folder,requirements): made, and brought up to date.
+define client_environment
+	@[ -x "$(1)/bin/python" ] || "$(BIN)/python" -m venv "$(1)"
+	@"$(BIN)/python" tools/requirements.py run > "$(1)/requirements.txt"
+	@wheel="$$("$(BIN)/python" tests/ecosystem/torch_metadata.py "$(1)")"; \
+	"$(1)/bin/python" -m pip install --quiet --disable-pip-version-check "$$wheel" \
+	  -r "$(1)/requirements.txt" -r $(2)
+	@"$(1)/bin/python" tools/link_checkout.py "$(CURDIR)"
+endef
+
 test-clients: build
-	@[ -x "$(CLIENTS)/bin/python" ] || "$(BIN)/python" -m venv "$(CLIENTS)"
-	@"$(BIN)/python" tools/requirements.py run > "$(CLIENTS)/requirements.txt"
-	@wheel="$$("$(BIN)/python" tests/ecosystem/torch_metadata.py "$(CLIENTS)")"; \
-	"$(CLIENTS)/bin/python" -m pip install --quiet --disable-pip-version-check "$$wheel" \
-	  -r "$(CLIENTS)/requirements.txt" -r tests/ecosystem/requirements.txt
-	@"$(CLIENTS)/bin/python" tools/link_checkout.py "$(CURDIR)"
+	$(call client_environment,$(CLIENTS),tests/ecosystem/requirements.txt)
 	@RUSHLIGHT_CLIENTS=1 "$(CLIENTS)/bin/python" -m pytest -q tests/ecosystem tests/distributed/test_rpc_ray.py tests/distributed/test_ray_train.py $(ARGS)
+
+# The same for more packages, of fixed versions, whose figures PyTorch has recorded; writes docs/ecosystem.md.
+ECOSYSTEM := $(CURDIR)/build/ecosystem
+
+ecosystem: build
+	$(call client_environment,$(ECOSYSTEM),tests/ecosystem/packages.txt)
+	@mkdir -p "$(ECOSYSTEM)/results"
+	@failed=0; RUSHLIGHT_ECOSYSTEM="$(ECOSYSTEM)/results" "$(ECOSYSTEM)/bin/python" -m pytest -q -n $(JOBS) tests/ecosystem/test_uses.py $(ARGS) || failed=$$?; \
+	"$(BIN)/python" tests/ecosystem/write_table.py "$(ECOSYSTEM)/results"; exit $$failed
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not
 # instrumented, so their runtimes are loaded before it, and its own leaks are not ours to report.

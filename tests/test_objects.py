@@ -279,3 +279,43 @@ def test_damaged_pickles_are_refused():
                                  (0, (2**62,), (1,)), (0, (2, 2), (1,))]:  # fmt: skip
         with pytest.raises((ValueError, RuntimeError)):
             make(s, rl.float32, offset, size, stride)
+
+
+FOREIGN = (
+    "mps xpu mtia hpu xla vulkan ipu hip ve fpga maia lazy mkldnn opengl opencl ideep privateuseone"
+)
+
+
+@pytest.mark.parametrize("name", FOREIGN.split())
+def test_names_of_devices_that_are_not_here(name):
+    """Programs compare with them; nothing can be on them."""
+    device = rl.device(name)
+    assert (device.type, device.index, str(device)) == (name, None, name)
+    assert (
+        repr(rl.device(name, 1))
+        == f"device(type='{name}', index=1)"
+        == repr(rl.device(f"{name}:1"))
+    )
+    assert device == rl.device(device) != rl.device("cpu") and len({device, rl.device(name)}) == 1
+    assert pickle.loads(pickle.dumps(device)) == device
+    for call in (rl.zeros(2).to, rl.set_default_device, lambda d: rl.ones(1, device=d)):
+        for given in (device, name):
+            with pytest.raises(RuntimeError, match=f"'{name}'.*'cpu', 'cuda'"):
+                call(given)
+    with pytest.raises(RuntimeError, match="no tensors"), device:
+        pass
+    assert rl.zeros(1).device == rl.device("cpu")
+
+
+@pytest.mark.parametrize("make", [rl.asarray, rl.as_tensor, rl.tensor])
+def test_a_storage_read_as_a_tensor(make):
+    storage = rl.tensor([1, 2], dtype=rl.int32).untyped_storage()
+    assert make(storage).tolist() == [1 + (2 << 32)] and make(storage).dtype == rl.int64
+    bytes_ = make(storage, dtype=rl.uint8)
+    assert bytes_.tolist() == [1, 0, 0, 0, 2, 0, 0, 0]
+    assert bytes_.data_ptr() == storage.data_ptr()
+    empty = make(storage[0:0], dtype=rl.int16)
+    assert empty.shape == (0,) and empty.dtype == rl.int16
+    assert make(storage[0:0]).dtype == rl.float32
+    with pytest.raises(ValueError, match="a storage of 3 bytes"):
+        make(storage[0:3], dtype=rl.int16)

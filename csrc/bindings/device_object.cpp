@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "core/foreign_device.h"
+
 namespace rush::py {
 namespace {
 
@@ -15,6 +17,14 @@ PyTypeObject* DeviceType_;
 thread_local std::vector<Device> t_previous_defaults;
 
 Device value_of(PyObject* o) { return reinterpret_cast<DeviceObject*>(o)->value; }
+
+// One that tensors can be on.
+Device usable(PyObject* o) {
+  const Device device = value_of(o);
+  check(!is_foreign(device), ErrorKind::Runtime, "device", "there are no tensors on '", device,
+        "': its name is known for comparisons; expected 'cpu', 'cuda', 'cuda:N' or 'meta'");
+  return device;
+}
 
 int8_t device_index(int64_t index) {
   check(index >= 0 && index < 128, ErrorKind::Runtime, "device",
@@ -29,8 +39,13 @@ PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     parse_arguments({"device", names, 2, 1}, args, kwargs, given_args);
     auto [type, index] = given_args;
     Device device;
-    check(device_from_python(type, device), ErrorKind::Type, "device",
-          "expected a string, an int or a device, got ", type_name(type));
+    const auto foreign = PyUnicode_Check(type) ? find_foreign_device(text_of(type)) : std::nullopt;
+    if (foreign || is_device(type)) {
+      device = foreign ? *foreign : value_of(type);
+    } else {
+      check(device_from_python(type, device), ErrorKind::Type, "device",
+            "expected a string, an int or a device, got ", type_name(type));
+    }
     if (given(index)) {
       int64_t number = 0;
       check(PyUnicode_Check(type) && int_from_python(index, number), ErrorKind::Type, "device",
@@ -86,8 +101,9 @@ PyObject* device_reduce(PyObject* self, PyObject*) {
 
 PyObject* device_enter(PyObject* self, PyObject*) {
   return guarded([&] {
+    const Device device = usable(self);
     t_previous_defaults.push_back(default_device());
-    set_default_device(value_of(self));
+    set_default_device(device);
     return Py_NewRef(self);
   });
 }
@@ -101,7 +117,10 @@ PyObject* device_exit(PyObject*, PyObject*) {
 }
 
 PyGetSetDef attributes[] = {
-    {"type", device_type, nullptr, "'cpu', 'cuda' or 'meta'.", nullptr},
+    {"type", device_type, nullptr,
+     "'cpu', 'cuda' or 'meta', or the name of a device that "
+     "tensors cannot be on, such as 'mps'.",
+     nullptr},
     {"index", device_index_, nullptr, "The number among devices of its type, or None.", nullptr},
     {},
 };
@@ -169,13 +188,15 @@ PyObject* make_device(Device d) {
 
 }  // namespace
 
-PyObject* wrap(Device d) { return d.index < 0 ? Py_NewRef(g_plain[int(d.type)]) : make_device(d); }
+PyObject* wrap(Device d) {
+  return d.index < 0 && !is_foreign(d) ? Py_NewRef(g_plain[int(d.type)]) : make_device(d);
+}
 bool is_device(PyObject* o) { return Py_IS_TYPE(o, DeviceType_); }
-Device as_device(PyObject* o) { return value_of(o); }
+Device as_device(PyObject* o) { return usable(o); }
 
 bool device_from_python(PyObject* o, Device& out) {
   if (is_device(o)) {
-    out = value_of(o);
+    out = usable(o);
     return true;
   }
   if (PyUnicode_Check(o)) {

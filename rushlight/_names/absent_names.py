@@ -126,7 +126,6 @@ ROWS = (
     ),
     ("fx.experimental.proxy_tensor", "graphs", "ProxyTorchDispatchMode", "make_fx"),
     ("jit", "TorchScript", "", "last_executed_optimized_graph"),
-    ("jit", "graphs", "", "_get_trace_graph"),
     ("masked", "masked tensors", "MaskedTensor", "as_masked_tensor is_masked_tensor masked_tensor"),
     (
         "onnx",

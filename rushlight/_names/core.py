@@ -1,6 +1,7 @@
 """Private names of PyTorch's core (torch._C) that programs touch; found when first asked for."""
 
 import contextlib
+import sys
 from types import SimpleNamespace
 
 from rushlight import _C
@@ -37,6 +38,12 @@ def _get_default_device():
     return str(rushlight.get_default_device())
 
 
+def _get_tracing_state():
+    """The trace that runs in this thread, or None."""
+    traces = sys.modules.get("rushlight.jit._trace_graph")
+    return (traces and traces.tracing_state()) or _C._jit_is_tracing() or None
+
+
 _NAMES = {
     "_get_accelerator": _get_accelerator,
     "_get_default_device": _get_default_device,
@@ -44,7 +51,7 @@ _NAMES = {
     "_nn": SimpleNamespace(_parse_to=_parse_to),
     "_log_api_usage_once": _nothing,
     "_log_api_usage_metadata": _nothing,
-    "_get_tracing_state": lambda: _C._jit_is_tracing() or None,
+    "_get_tracing_state": _get_tracing_state,
     "_is_tracing": _C._jit_is_tracing,
     "_cuda_clearCublasWorkspaces": _nothing,
     "_jit_clear_class_registry": _nothing,

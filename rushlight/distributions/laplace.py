@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.distributions._location_scale import LocationScale
+from rushlight.distributions.distribution import Distribution as Distribution
 
 __all__ = ["Laplace"]
 

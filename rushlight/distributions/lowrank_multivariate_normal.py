@@ -9,6 +9,7 @@ from rushlight import _C, linalg
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._location_scale import AroundLocation
+from rushlight.distributions.distribution import Distribution as Distribution
 from rushlight.distributions.multivariate_normal import _batch_mahalanobis, _broadcast_shapes
 from rushlight.distributions.utils import _standard_normal, lazy_property
 

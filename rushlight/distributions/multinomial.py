@@ -10,6 +10,7 @@ from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._over_categories import OverCategories
 from rushlight.distributions.binomial import Binomial
+from rushlight.distributions.distribution import Distribution as Distribution
 from rushlight.distributions.utils import broadcast_all
 
 if TYPE_CHECKING:

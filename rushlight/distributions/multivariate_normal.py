@@ -13,6 +13,7 @@ from rushlight.distributions._covariance import (
     _precision_to_scale_tril as _precision_to_scale_tril,
 )  # PyTorch's place of it
 from rushlight.distributions._location_scale import AroundLocation
+from rushlight.distributions.distribution import Distribution as Distribution
 from rushlight.distributions.utils import _standard_normal
 
 __all__ = ["MultivariateNormal"]

@@ -8,6 +8,7 @@ from rushlight import _C
 from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._over_categories import OverCategories
+from rushlight.distributions.distribution import Distribution as Distribution
 from rushlight.nn.functional import one_hot
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]

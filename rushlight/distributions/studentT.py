@@ -10,6 +10,7 @@ from rushlight._C import Size, Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions._location_scale import AroundLocation
 from rushlight.distributions.chi2 import Chi2
+from rushlight.distributions.distribution import Distribution as Distribution
 from rushlight.distributions.utils import _standard_normal, broadcast_all
 
 __all__ = ["StudentT"]

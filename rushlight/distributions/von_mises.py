@@ -11,6 +11,7 @@ from rushlight.autograd import no_grad
 from rushlight.distributions import constraints
 from rushlight.distributions._location_scale import AroundLocation
 from rushlight.distributions._special import log_bessel_i
+from rushlight.distributions.distribution import Distribution as Distribution
 from rushlight.distributions.utils import broadcast_all, lazy_property
 
 __all__ = ["VonMises"]

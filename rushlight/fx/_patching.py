@@ -25,6 +25,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._names.lazy_table import SUBMODULES
 from rushlight.fx.proxy import find_proxy
+from rushlight.nn.modules.module import Module, use_slots
 
 _lock = threading.RLock()
 _missing = object()
@@ -36,11 +37,18 @@ class Patcher:
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self._seen: set[int] = set()
+        self._modules: list[type] = []  # classes of modules among those whose methods are replaced
 
-    def patch(self, frame_dict: dict[str, Any], name: str, new_fn: Callable[..., Any]) -> None:
+    def patch(
+        self,
+        frame_dict: dict[str, Any],
+        name: str,
+        new_fn: Callable[..., Any],
+        deduplicate: bool = True,
+    ) -> None:
         """Replaces a name of a module; builtins get one there for the time."""
         before = frame_dict.get(name, _missing)
-        if getattr(before, "__fx_already_patched", False):
+        if deduplicate and getattr(before, "__fx_already_patched", False):
             return
         new_fn.__fx_already_patched = True  # type: ignore[attr-defined]
         frame_dict[name] = new_fn
@@ -49,11 +57,18 @@ class Patcher:
         else:
             self._undo.append(lambda: frame_dict.__setitem__(name, before))
 
-    def patch_method(self, cls: type, name: str, new_fn: Callable[..., Any]) -> None:
+    def patch_method(
+        self, cls: type, name: str, new_fn: Callable[..., Any], deduplicate: bool = True
+    ) -> None:
         """Replaces a method of a class."""
         inherited = name not in cls.__dict__
         before = getattr(cls, name)
+        if deduplicate and getattr(before, "__fx_already_patched", False):
+            return
+        new_fn.__fx_already_patched = True  # type: ignore[attr-defined]
         setattr(cls, name, new_fn)
+        if issubclass(cls, Module):
+            self._modules.append(cls)
         self._undo.append(lambda: delattr(cls, name) if inherited else setattr(cls, name, before))
 
     def visit_once(self, thing: Any) -> bool:
@@ -72,6 +87,8 @@ class Patcher:
         try:
             while self._undo:
                 self._undo.pop()()
+            for cls in self._modules:
+                use_slots(cls)
         finally:
             _count(-1)
             _lock.release()

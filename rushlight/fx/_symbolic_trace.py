@@ -12,12 +12,14 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from types import FunctionType as FunctionType
 from types import ModuleType
 from typing import Any, TypeVar
 
 from rushlight._C import Tensor
 from rushlight._names.missing import names_missing_from
 from rushlight.fx._codegen import PyTreeCodeGen, PyTreeInfo
+from rushlight.fx._compatibility import compatibility as compatibility
 from rushlight.fx._patching import Patcher as _Patcher
 from rushlight.fx._patching import wrapped_function, wrapped_method
 from rushlight.fx._signatures import hints_of, with_stars
@@ -39,6 +41,12 @@ from rushlight.utils import _pytree as pytree
 __all__ = ["PH", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 
 _T = TypeVar("_T")
+
+
+class ScriptObject:
+    """Objects of classes written in C++ for TorchScript; there are none."""
+
+
 _orig_module_call = Module.__call__
 _orig_module_getattr = Module.__getattr__
 _tracing_threads: dict[int, int] = {}  # {thread: how many traces are under way there}
@@ -247,7 +255,6 @@ class Tracer(TracerBase):
         thread = threading.get_ident()
         _tracing_threads[thread] = _tracing_threads.get(thread, 0) + 1
         try:
-            self._hints = hints_of(function)
             function, args = self.create_args_for_root(
                 function, isinstance(root, Module), concrete_args
             )
@@ -292,8 +299,8 @@ class Tracer(TracerBase):
                 _autowrap_check(patcher, code, self._autowrap_function_ids)
             return self.call_module(mod, forward, args, kwargs)
 
-        patcher.patch_method(Module, "__getattr__", module_getattr)
-        patcher.patch_method(Module, "__call__", module_call)
+        patcher.patch_method(Module, "__getattr__", module_getattr, deduplicate=False)
+        patcher.patch_method(Module, "__call__", module_call, deduplicate=False)
         _patch_wrapped_functions(patcher)
         space = getattr(inspect.unwrap(function), "__globals__", None)
         if space is not None:
@@ -306,6 +313,7 @@ class Tracer(TracerBase):
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> tuple[Callable[..., Any], list[Any]]:  # fmt: skip
         """The function to call, and the Proxies to call it with."""
+        self._hints = hints_of(root_fn)
         signature = inspect.signature(root_fn)
         names = list(signature.parameters)
         args: list[Any] = []

@@ -204,6 +204,7 @@ class Node:
         self._set_arguments(self._args, k)
 
     def _set_arguments(self, args: Any, kwargs: Any) -> None:
+        args = tuple(args) if isinstance(args, list) else args
         if not isinstance(args, tuple) or not isinstance(kwargs, dict):
             raise TypeError(
                 f"Node {self.name}: args must be a tuple and kwargs a dict, got "

@@ -283,6 +283,14 @@ _state = type(
     "_state", (), {"disable": staticmethod(lambda: None), "enable": staticmethod(lambda: None)}
 )
 
+
+def _get_trace_graph(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """(graph, result) of a module: the operators that it calls, with PyTorch's names and shapes."""
+    from rushlight.jit._trace_graph import get_trace_graph
+
+    return get_trace_graph(*args, **kwargs)
+
+
 _fork, _wait, _script_if_tracing = fork, wait, script_if_tracing
 _overload_method = _overload
 _drop = unused

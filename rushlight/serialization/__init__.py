@@ -82,7 +82,9 @@ def save(
     Arguments:
         obj: tensors, dicts and lists of them, or anything that can be pickled.
         f: a path, or a file opened for writing bytes.
-        pickle_module, pickle_protocol: how the rest is pickled.
+        pickle_module: a module with a Pickler, such as cloudpickle, for functions and classes that
+            have no name to be found by; load such a file with weights_only=False.
+        pickle_protocol: 2 to 5.
 
     Example:
         >>> import io
@@ -118,7 +120,8 @@ def load(
     Arguments:
         f: a path, or a file opened for reading bytes.
         map_location: where tensors go: a device, a dict of devices or a function.
-        pickle_module: another unpickler, with weights_only=False.
+        pickle_module: another unpickler, which runs what the file says; weights_only is False
+            with it.
         weights_only: refuse files that could run code; True by default. Set it to False only for
             files that you trust.
         mmap: map the file instead of reading it; tensors are read when they are used.

@@ -18,7 +18,7 @@ _ZIP = b"PK\x03\x04"
 
 def load(f, map_location, pickle_module, weights_only, mmap, arguments):
     if weights_only is None:
-        weights_only = True
+        weights_only = pickle_module is None  # who names an unpickler trusts the file
     if weights_only and pickle_module is not None:
         raise RuntimeError(
             "load: a pickle_module runs what the file says; pass weights_only=False with it, if "

@@ -293,6 +293,14 @@ def _batches(items):
         yield batch
 
 
+def is_found_by_name(obj):
+    """Whether a class or function is what its module has under its name."""
+    name = getattr(obj, "__qualname__", None) or obj.__name__
+    return (
+        obj in _TYPES_OF_CONSTANTS or _look_up(obj, pickle.whichmodule(obj, name), name)[0] is obj
+    )
+
+
 def _look_up(obj, module, name):
     """(what `name` is in `module`, the object that has it)"""
     try:

@@ -17,11 +17,6 @@ _LEGACY_VERSION = 1001
 
 
 def save(obj, f, pickle_module, pickle_protocol, zipped, without_byteorder):
-    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
-        raise NotImplementedError(
-            "save: Rushlight writes the opcodes itself; objects that only "
-            f"{pickle_module.__name__} can pickle cannot be saved. Save a state_dict"
-        )
     if type(pickle_protocol) is not int or not 2 <= pickle_protocol <= 5:
         raise ValueError(
             f"save: pickle_protocol must be 2, 3, 4 or 5, got {pickle_protocol!r} (the file is "
@@ -33,7 +28,12 @@ def save(obj, f, pickle_module, pickle_protocol, zipped, without_byteorder):
             f"save: expected a path or a file opened for writing in binary mode; "
             f"{type(f).__name__} has no 'write'"
         )
-    writer = TensorWriter()
+    if getattr(pickle_module, "__name__", "pickle") == "pickle":
+        writer = TensorWriter()
+    else:
+        from rushlight.serialization._foreign_writer import ForeignWriter
+
+        writer = ForeignWriter(pickle_module, pickle_protocol)
     writer.legacy = not zipped
     writer.dump(obj)
     write = _write_zip if zipped else _write_legacy

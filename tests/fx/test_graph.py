@@ -468,3 +468,11 @@ def test_failed_trace_leaves_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert nn.functional.relu(rl.ones(1)).item() == 1
+
+
+def test_arguments_given_as_a_list():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(rl.add, (x, 1))
+    node.args = [x, 2]
+    assert node.args == (x, 2) and list(x.users) == [node]

@@ -328,3 +328,30 @@ def test_every_function_of_nn_is_recorded():
         assert node.target is function or node.target.__name__ == function.__name__, name
         count += 1
     assert count > 110
+
+
+def test_tracers_that_replace_methods_themselves():
+    """torch_geometric's tracer is written over these names."""
+    from rushlight.fx import _symbolic_trace as st
+
+    @st.compatibility(is_backward_compatible=True)
+    def marked(x):
+        """Doubles."""
+        return 2 * x
+
+    assert marked(2) == 4 and "guaranteed" in marked.__doc__ and isinstance(marked, st.FunctionType)
+    called = []
+
+    def seen(mod, *args):
+        called.append(type(mod).__name__)
+        return st._orig_module_call(mod, *args)
+
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    before = vars(nn.Module)["__call__"]
+    with st._Patcher() as patcher:
+        patcher.patch_method(nn.Module, "__call__", seen, deduplicate=False)
+        patcher.patch_method(nn.ReLU, "__call__", seen, deduplicate=True)  # has it by inheritance
+        net(rl.ones(1, 2))
+    assert called == ["Sequential", "Linear", "ReLU"] and vars(nn.Module)["__call__"] is before
+    net(rl.ones(1, 2))
+    assert len(called) == 3 and "__call__" not in vars(nn.ReLU)

@@ -87,3 +87,113 @@ def test_errors_begin_with_the_functions_name():
         with pytest.raises(Exception, match="^twice: ") as caught:
             scripted(*wrong)
         assert "forward" not in str(caught.value)
+
+
+def test_results_written_to_a_tensor():
+    def update(a, b, kept, flags):
+        total = rl.addcmul(a, b, b, out=a)
+        rl.sum(kept, -2, keepdim=True, out=b)
+        rl.lt(total, 3.0, out=flags)
+        return total, b * 1
+
+    def given():
+        kept = rl.arange(6.0).reshape(2, 3)
+        return rl.ones(2, 3), rl.ones(2, 3), kept, rl.zeros(2, 3, dtype=rl.bool)
+
+    ours, theirs = given(), given()
+    got, expected = rl.jit.script(update)(*ours), update(*theirs)
+    for a, b in zip((*ours, *got), (*theirs, *expected), strict=True):
+        assert a.equal(b)
+    assert got[0].data_ptr() == ours[0].data_ptr() and ours[1].shape == (1, 3)
+    with pytest.raises(Exception, match="out="):
+        rl.jit.script(_two_results)
+
+
+def _two_results(x):
+    return rl.max(x, 0, out=(x, x))
+
+
+class Recipe:
+    """A plain object whose fields a program reads, as einops' layers have them."""
+
+    def __init__(self, sums, names):
+        self.sums: list[tuple[list[int], list[int]]] = sums
+        self.names: dict[str, int] = names
+
+
+def _by_recipe(recipe: Recipe, x: rl.Tensor, given: list[tuple[str, int]]):
+    total = 0
+    for name, value in given:
+        total += recipe.names[name] * value
+    for i, (known, rest) in enumerate(recipe.sums):
+        if len(known) == 0:
+            total += 100 * i
+            continue
+        total += known[0]
+        if len(rest) == 2:
+            if x.numel() > 3:
+                continue
+            total += rest[1]
+        total += 1000
+    return x + total
+
+
+class ByRecipe(rl.nn.Module):
+    def __init__(self, sums, names, given):
+        super().__init__()
+        self.recipes, self.given = {2: Recipe(sums, names)}, given
+
+    def forward(self, x):
+        recipe = self.recipes[x.ndim]
+        return _by_recipe(recipe, x, self.given)
+
+
+@pytest.mark.parametrize("names, given", [({}, ()), ({"a": 3, "b": 7}, (("b", 2), ("a", 1)))])
+def test_objects_with_fields(names, given):
+    net = ByRecipe([([], [1]), ([4], [5, 6]), ([2, 3], []), ([], [])], names, given)
+    program = rl.jit.script(net)
+    for x in (rl.zeros(1, 2), rl.zeros(2, 2)):
+        assert program(x).equal(net(x))
+    with pytest.raises(KeyError):
+        program(rl.zeros(3))
+
+
+def test_loops_over_constants_that_end_early():
+    def f(x, limit: int):
+        for i, step in enumerate([1, 2, 3, 4]):
+            if i == limit:
+                break
+            x = x + step
+        return x
+
+    program = rl.jit.script(f)
+    for limit in (0, 2, 9):
+        assert program(rl.zeros(1), limit).equal(f(rl.zeros(1), limit))
+
+
+def test_slices_that_are_called():
+    def f(x, n: int):
+        return (
+            x[(Ellipsis, slice(None, 1, None))] + x[slice(n), slice(0, n, 1)].sum() + x[0, slice(1)]
+        )
+
+    x = rl.arange(12.0).reshape(3, 4)
+    assert rl.jit.script(f)(x, 2).equal(f(x, 2))
+
+    def g(x):
+        return x.reshape(x.shape[slice(None, -1, None)] + [2, -1]), [1, 2, 3][slice(1, None)]
+
+    assert rl.jit.script(g)(x)[0].shape == (3, 2, 2) and rl.jit.script(g)(x)[1] == [2, 3]
+
+
+def test_graphs_of_fx():
+    """Their code lets go of what it does not need any more: `x = None`."""
+
+    class Net(rl.nn.Module):
+        def forward(self, x, y):
+            return (x + y).relu() * y.sum(), x.shape[:-1]
+
+    graph = rl.fx.symbolic_trace(Net())
+    assert "x = None" in graph.code
+    x, y = rl.randn(2, 3), rl.randn(2, 3)
+    assert rl.jit.script(graph)(x, y)[0].equal(Net()(x, y)[0])

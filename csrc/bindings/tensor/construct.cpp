@@ -59,6 +59,7 @@ Tensor fresh_tensor(const char* function, PyObject* data, std::optional<DType> d
     const Tensor& t = unwrap(data);
     return copied(t, dtype.value_or(t.dtype()), device.value_or(t.device()));
   }
+  if (is_storage(data)) return converted(tensor_over_storage(function, data, dtype), {}, device);
   const Device place = device.value_or(default_device());
   if (!is_plain(data)) {
     if (has_cuda_array(data)) {
@@ -126,6 +127,7 @@ PyObject* as_tensor(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kw
 Tensor over_memory(PyObject* o, std::optional<DType> dtype) {
   if (is_tensor(o)) return unwrap(o);
   if (is_numpy_array(o)) return tensor_from_array(o, true);
+  if (is_storage(o)) return tensor_over_storage("asarray", o, dtype);
   if (optional_attribute(o, "__dlpack__")) {
     return tensor_from_dlpack(o, std::nullopt, std::nullopt);
   }

@@ -34,6 +34,9 @@ Tensor tensor_over_buffer(const char* function, PyObject* o, DType t, int64_t co
 bool init_buffer(PyObject* module);
 // storage_object.cpp; called by init_construct.
 bool init_storage(PyObject* module);
+bool is_storage(PyObject* o);
+// All of a storage, read as `dtype`; without one as int64, or as the default where it is empty.
+Tensor tensor_over_storage(const char* function, PyObject* storage, std::optional<DType> dtype);
 
 // Others: construct.cpp, dlpack.cpp.
 PyObject* tensor_to_list(const Tensor& t);

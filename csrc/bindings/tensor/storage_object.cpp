@@ -335,6 +335,15 @@ bool is_storage(PyObject* o) { return PyObject_TypeCheck(o, StorageType); }
 const Ref<Storage>& storage_from_python(PyObject* o) { return storage_of(o); }
 PyObject* wrap(Ref<Storage> storage) { return wrap_storage(std::move(storage)); }
 
+Tensor tensor_over_storage(const char* function, PyObject* storage, std::optional<DType> dtype) {
+  const int64_t length = storage_length(storage);
+  const DType type = dtype.value_or(length > 0 ? DType::Int64 : default_dtype());
+  const int64_t item = element_size(type);
+  check_argument(length % item == 0, function, "a storage of ", length,
+                 " bytes holds no whole number of elements of ", type);
+  return make_tensor(storage_of(storage), Dims{length / item}, Dims{1}, 0, type);
+}
+
 bool init_storage(PyObject* module) {
   StorageType = add_type(module, &spec);
   return StorageType && PyModule_AddFunctions(module, functions) == 0 &&

@@ -159,6 +159,84 @@ void sum_taps_backward(const Tensor& g, int64_t dim, const Taps& taps, const Ten
   });
 }
 
+// The taps of bytes: whole multiples of 2^-bits, as PyTorch and Pillow have them, so that pictures
+// come out the same to the last bit. Inputs that an edge names twice have one weight.
+struct ByteTaps {
+  std::vector<int64_t> start{0}, index;
+  std::vector<int32_t> weight;
+  int bits = 0;
+
+  explicit ByteTaps(const Taps& taps) {
+    std::vector<double> exact;
+    for (size_t i = 0; i + 1 < taps.start.size(); ++i) {
+      for (int64_t k = taps.start[i]; k < taps.start[i + 1]; ++k) {
+        const bool again =
+            int64_t(index.size()) > start[i] && index.back() == taps.index[size_t(k)];
+        if (again) {
+          exact.back() += taps.weight[size_t(k)];
+        } else {
+          index.push_back(taps.index[size_t(k)]);
+          exact.push_back(taps.weight[size_t(k)]);
+        }
+      }
+      start.push_back(int64_t(index.size()));
+    }
+    // As many bits as leave the largest weight below 2^15.
+    double largest = 0;
+    for (double w : exact) largest = std::max(largest, w);
+    while (bits < 22 && int64_t(0.5 + largest * double(int64_t{2} << bits)) < (1 << 15)) ++bits;
+    const double unit = double(int64_t{1} << bits);
+    for (double w : exact) weight.push_back(int32_t(w * unit + (w < 0 ? -0.5 : 0.5)));
+  }
+
+  int32_t half() const { return bits > 0 ? 1 << (bits - 1) : 0; }
+  uint8_t byte(int32_t sum) const { return uint8_t(std::clamp(sum >> bits, 0, 255)); }
+};
+
+// One output of a line: `inner` bytes, each a sum down the lines above and below it.
+void sum_byte_lines(const uint8_t* image, int64_t inner, const ByteTaps& taps, int64_t i,
+                    uint8_t* out) {
+  constexpr int64_t kBlock = 256;
+  int32_t sums[kBlock];
+  for (int64_t at = 0; at < inner; at += kBlock) {
+    const int64_t n = std::min(kBlock, inner - at);
+    std::fill_n(sums, n, taps.half());
+    for (int64_t k = taps.start[size_t(i)]; k < taps.start[size_t(i + 1)]; ++k) {
+      const uint8_t* line = image + taps.index[size_t(k)] * inner + at;
+      const int32_t weight = taps.weight[size_t(k)];
+      for (int64_t j = 0; j < n; ++j) sums[j] += weight * line[j];
+    }
+    for (int64_t j = 0; j < n; ++j) out[at + j] = taps.byte(sums[j]);
+  }
+}
+
+void sum_taps_of_bytes(const Tensor& x, int64_t dim, const Resampling& how, const Tensor& y) {
+  const Around from(x, dim), to(y, dim);
+  const int64_t inner = to.size == 1 ? from.inner : to.inner;
+  const int64_t outer = y.numel() / std::max<int64_t>(1, to.size * inner);
+  const ByteTaps taps(taps_of(how));
+  const int64_t work = std::max<int64_t>(1, inner * int64_t(taps.weight.size()));
+  parallel_for(outer, std::max<int64_t>(1, kGrain / work), [&](int64_t o, int64_t end) {
+    InterruptCounter interrupts(1 << 18);
+    for (; o < end; ++o) {
+      const uint8_t* image = x.data<uint8_t>() + o * from.size * inner;
+      uint8_t* out = y.data<uint8_t>() + o * to.size * inner;
+      for (int64_t i = 0; i < to.size; ++i, out += inner) {
+        const int64_t stop = taps.start[size_t(i + 1)];
+        interrupts.add((stop - taps.start[size_t(i)]) * inner);
+        if (inner > 1) {
+          sum_byte_lines(image, inner, taps, i, out);
+          continue;
+        }
+        int32_t sum = taps.half();
+        for (int64_t k = taps.start[size_t(i)]; k < stop; ++k)
+          sum += taps.weight[size_t(k)] * image[taps.index[size_t(k)]];
+        *out = taps.byte(sum);
+      }
+    }
+  });
+}
+
 // f(plane offset of a column row, input row or -1, first input column) for one row of outputs.
 template <class F>
 void for_patch_rows(const PatchShape& s, int64_t plane, F&& f) {
@@ -232,7 +310,11 @@ void with_taps(const Tensor& x, int64_t dim, const Resampling& how, const Tensor
 }
 
 void resample_cpu(const Tensor& x, int64_t dim, const Resampling& how, const Tensor& out) {
-  with_taps(x, dim, how, out, sum_taps);
+  if (out.dtype() == DType::UInt8) {
+    sum_taps_of_bytes(in_order_of(out, x), dim, how, out);
+  } else {
+    with_taps(x, dim, how, out, sum_taps);
+  }
 }
 
 void resample_backward_cpu(const Tensor& g, int64_t dim, const Resampling& how, const Tensor& out) {

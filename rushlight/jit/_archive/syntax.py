@@ -157,7 +157,7 @@ class Function:
         return (setting("DType", a), b) if b.type == t.DTYPE else (a, b)
 
     def __init__(self, tree: ast.FunctionDef, file: str, scope: dict[str, Any]) -> None:
-        from rushlight.jit._script.loops import assigned_names
+        from rushlight.jit._script.bodies import assigned_names
 
         self.fn = self  # the compiler keys functions by it
         self.name = self.__name__ = tree.name

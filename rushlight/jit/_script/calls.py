@@ -70,9 +70,10 @@ class Calls(Emitter):
 
     def call_op(self, name, rows, args, kwargs, is_method=False):
         if kwargs.get("out") is not None:
-            if not kwargs["out"].is_none():
-                refuse(f"{name}: out= is not there in programs", "assign the result")
+            into = kwargs["out"]
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+            if not into.is_none():
+                return self.written_to(into, name, rows, args, kwargs)
         reasons = []
         for loose in (False, True):
             for row in rows:
@@ -93,6 +94,15 @@ class Calls(Emitter):
         )
         why = f" ({reasons[0]})" if len(set(reasons)) == 1 and reasons[0] else ""
         refuse(f"{name}: no form of it takes ({given}){why}")
+
+    def written_to(self, into, name, rows, args, kwargs):
+        """`op(..., out=x)`: the result is copied into x, which has its shape."""
+        result = self.call_op(name, rows, args, kwargs)
+        if type_of(into) != t.TENSOR or type_of(result) != t.TENSOR:
+            refuse(f"{name}: out= takes one tensor in programs", "assign the result")
+        self.op("resize_as_", into, result)
+        self.op("copy_", into, result)
+        return into
 
     def called_op(self, name, row, bound):
         overload, *_, results, names = row

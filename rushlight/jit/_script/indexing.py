@@ -22,9 +22,10 @@ class Indexing(Conditions):
             v = self.opened(v) if not isinstance(v.obj, dict) else self.as_val(v)
         if v.type == t.TENSOR:
             return self.tensor_index(v, self.indices(node.slice))
-        if isinstance(node.slice, ast.Slice):
-            return self.sliced(v, node.slice)
-        index = self.expr(node.slice)
+        between = self.with_slice(node.slice)
+        if isinstance(between, ast.Slice):
+            return self.sliced(v, between)
+        index = self.expr(between)
         if v.items is not None:
             if index.known:
                 if not isinstance(index.obj, int) or not -len(v.items) <= index.obj < len(v.items):
@@ -79,6 +80,8 @@ class Indexing(Conditions):
                 if index.obj not in v.obj:
                     refuse(f"the key {index.obj!r} is not there")
                 return self.lifted(v.obj[index.obj])
+            if v.display != "dict" and len(v.obj) == 1 and t.of_object(v.obj) is None:
+                return self.only_object(v, index)
             return None
         if isinstance(v.obj, tuple | list | str):
             return None
@@ -86,6 +89,13 @@ class Indexing(Conditions):
         if not index.known:
             refuse(f"{describe(v)}[...] is not known")
         return static(v.obj[index.obj])
+
+    def only_object(self, v, index):
+        """Of a dict with one Python object in it, under a key that the program computes: that one,
+        once the key was found to be its own."""
+        ((key, obj),) = v.obj.items()
+        self.builtin("get_key", self.as_val(static({key: True})), index)
+        return static(obj)
 
     def sliced(self, v, node):
         parts = [NONE if p is None else self.expr(p) for p in (node.lower, node.upper, node.step)]
@@ -110,7 +120,7 @@ class Indexing(Conditions):
         """What stands between the brackets of a tensor, one entry per part."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         found = []
-        for part in parts:
+        for part in map(self.with_slice, parts):
             if isinstance(part, ast.Slice):
                 found.append(
                     [
@@ -125,6 +135,17 @@ class Indexing(Conditions):
             else:
                 found.append(v)
         return found
+
+    def with_slice(self, node):
+        """`slice(1, None)`, as code that a program wrote has it, as `1:`; else the node itself."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)) or node.keywords:
+            return node
+        f = self.expr(node.func)
+        if not (f.known and f.obj is slice and 1 <= len(node.args) <= 3):
+            return node
+        args = [None if isinstance(a, ast.Constant) and a.value is None else a for a in node.args]
+        args = [None, *args] if len(args) == 1 else args
+        return ast.copy_location(ast.Slice(*args, *[None] * (3 - len(args))), node)
 
     def tensor_index(self, v, parts):
         """A view by numbers, slices and None, then a look-up by tensors."""

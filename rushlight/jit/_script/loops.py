@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from rushlight.jit._script import types as t
+from rushlight.jit._script.bodies import assigned_names, is_only_read, without_continue
 from rushlight.jit._script.errors import refuse
 from rushlight.jit._script.expr import Expressions
 from rushlight.jit._script.values import Val, describe, pack, static, type_of
@@ -18,25 +19,6 @@ class Items:
     def __init__(self, length=None, item=None, known=None, fixed=True):
         self.length, self.item, self.known = length, item, known
         self.fixed = fixed  # the length cannot change while the loop runs
-
-
-def assigned_names(nodes):
-    """The variables that statements may give a value."""
-    found = set()
-
-    class Finder(ast.NodeVisitor):
-        def visit_Name(self, node):
-            if isinstance(node.ctx, ast.Store | ast.Del):
-                found.add(node.id)
-
-        def visit_ListComp(self, node):
-            pass  # its variables are its own
-
-        visit_GeneratorExp = visit_DictComp = visit_SetComp = visit_Lambda = visit_ListComp
-
-    for node in nodes:
-        Finder().visit(node)
-    return found
 
 
 class Loops(Expressions):
@@ -259,23 +241,60 @@ class Loops(Expressions):
     def written_out(self, node, items):
         if not items:
             return
-        for part in node.body:
+        body = without_continue(node.body)
+        ends = self._early_end(body)
+        if ends is not None:
+            return self.run_over(node, items, ends)
+        read = {name for name in assigned_names([node.target]) if is_only_read(name, body)}
+        for v in items:
+            if self.env is None:
+                return
+            for name in read:
+                self.env.pop(name, None)  # of another type, maybe, in each turn
+            self.assign_known(node.target, v, read)
+            self.block(body)
+
+    def assign_known(self, target, v, read):
+        """As assign does; but a list of constants that is only read needs to be none of the
+        program, which would have to know the type of an empty one."""
+        if isinstance(target, ast.Tuple) and not any(
+            isinstance(part, ast.Starred) for part in target.elts
+        ):
+            for part, item in zip(target.elts, self.unpacked(v, len(target.elts)), strict=True):
+                self.assign_known(part, item, read)
+            return
+        constants = v.items is not None and v.type is None and all(i.known for i in v.items)
+        if isinstance(target, ast.Name) and target.id in read and constants:
+            self.env[target.id] = v
+        else:
+            self.assign(target, v)
+
+    def _early_end(self, body):
+        """The first break or continue of the loop itself."""
+        for part in body:
             for inner in ast.walk(part):
                 if isinstance(inner, ast.Break | ast.Continue) and not self._inside_loop(
                     part, inner
                 ):
-                    word = "break" if isinstance(inner, ast.Break) else "continue"
-                    self.node = inner
-                    refuse(
-                        f"{word} in a loop over modules or over a tuple, which is written out "
-                        "once per item",
-                        "use if instead",
-                    )
-        for v in items:
-            if self.env is None:
-                return
-            self.assign(node.target, v)
-            self.block(node.body)
+                    return inner
+        return None
+
+    def run_over(self, node, items, ends):
+        """A loop over items that are known, and that break or continue ends early, cannot be
+        written out; where they have one type, it goes over a list of the program."""
+        types = {str(type_of(v)) for v in items}
+        if len(types) != 1 or "None" in types:
+            word = "break" if isinstance(ends, ast.Break) else "continue"
+            self.node = ends
+            refuse(
+                f"{word} in a loop over modules or over a tuple of several types, which is written "
+                "out once per item",
+                "use if instead",
+            )
+        running = self._as_running(Items(known=items))
+        names = assigned_names([*node.body, node.target])
+        target_names = assigned_names([node.target])
+        self.looped(names, lambda: self.turn(running, lambda v: self.turned(node, v)), target_names)
 
     @staticmethod
     def _inside_loop(part, inner):

@@ -100,6 +100,10 @@ class Methods(Calls):
         if isinstance(v.obj, _C.Tensor):
             return self.tensor_attribute(self.lifted(v.obj), name)
         found = getattr(v.obj, name)
+        if isinstance(found, list | dict) and not found:
+            declared = t.declared_in_init(type(v.obj), name)
+            if declared is not None:
+                return self.as_val(static(found), declared)
         if isinstance(v.obj, tuple | list | dict | str) and callable(found):
             method = Val(obj=name)
             method.owner = v

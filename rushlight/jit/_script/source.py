@@ -7,8 +7,8 @@ import inspect
 import textwrap
 import typing
 
+from rushlight.jit._script.bodies import assigned_names
 from rushlight.jit._script.errors import ScriptError
-from rushlight.jit._script.loops import assigned_names
 
 
 def mark(fn, word):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from rushlight.jit._script import types as t
+from rushlight.jit._script.bodies import assigned_names
 from rushlight.jit._script.errors import Elsewhere, Refusal, ScriptError, located, refuse
-from rushlight.jit._script.loops import assigned_names
 from rushlight.jit._script.scopes import Scopes
 from rushlight.jit._script.source import annotation_names
 from rushlight.jit._script.values import NONE, Val, describe, pack, static, type_of
@@ -103,11 +103,22 @@ class Statements(Scopes):
             annotation = self.commented_type(node.type_comment)
             annotated = ast.AnnAssign(node.targets[0], annotation, node.value, 1)
             return self.stmt_AnnAssign(ast.copy_location(annotated, node))
+        if self.is_release(node):
+            return self.stmt_Delete(node)
         v = self.expr(node.value)
         if len(node.targets) > 1 and v.type is None and v.items is not None:
             v = self.as_val(v)  # one list under several names
         for target in node.targets:
             self.assign(target, v)
+
+    def is_release(self, node):
+        """`x = None` in the code of a graph of fx, which says that x is not needed any more."""
+        return (
+            self.source.file.startswith("<eval_with_key>")
+            and isinstance(node.value, ast.Constant)
+            and node.value.value is None
+            and all(isinstance(target, ast.Name) for target in node.targets)
+        )
 
     def stmt_AnnAssign(self, node):
         if node.value is None:

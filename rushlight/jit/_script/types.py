@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import collections.abc
+import inspect
 import itertools
+import textwrap
 import types
 import typing
 
@@ -131,6 +134,20 @@ def named_tuple(cls, scope):
 
     remember_tuple(cls)
     return T("Tuple", items, cls._fields, cls.__name__)
+
+
+def declared_in_init(cls, name):
+    """The type that a class's __init__ annotates an attribute with: `self.name: List[int] = ...`.
+    What is empty has no type of its own."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls.__init__)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
+            if node.target.attr == name:
+                return of_annotation(ast.unparse(node.annotation), cls.__init__.__globals__)
+    return None
 
 
 def of_annotation(a, scope=None):

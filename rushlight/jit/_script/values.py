@@ -308,6 +308,10 @@ class Emitter:
             and all(i == wanted.items[0] for i in v.type.items)
         ):
             return self.result(wanted, do="list_of", args=[v.operand])
+        if v.type.kind == "Tuple" and wanted.kind == "List" and not v.type.items:
+            to = self.local(wanted)
+            self.emit(make=[], to=to)
+            return Val(wanted, to)
         return None
 
     def numbers_of(self, tensor, wanted):

@@ -115,15 +115,20 @@ def _sizes(input, size, scale_factor, recompute):
 def _resample(input, sizes, scales, kind, align):
     nearest = kind.startswith("nearest")
     was = input.dtype
+    # Pictures of bytes are resampled in integers, and rounded after each dim, the last one first.
+    bytes_ = was == _C.uint8 and len(sizes) == 2 and not input.is_cuda
     if input.is_quantized:
         return input.through_floats(lambda x: _resample(x, sizes, scales, kind, align))
     if not input.is_floating_point():
         if was != _C.uint8:
             raise NotImplementedError(f"interpolate: not implemented for {was} tensors")
-        input = input.float()
+        if not bytes_:
+            input = input.float()
     # The dim that shrinks most first: less work for the others. Of equals the last one, where
     # neighbours have to be gathered one by one.
     order = sorted(range(len(sizes)), key=lambda d: (sizes[d] / max(input.shape[2 + d], 1), -d))
+    if bytes_:
+        order = [1, 0]
     if kind in ("linear", "smooth-linear", "smooth-cubic"):
         # These leave a dim that keeps its size alone, whatever the scale says.
         kept = [n == m for n, m in zip(sizes, input.shape[2:], strict=True)]
@@ -135,7 +140,7 @@ def _resample(input, sizes, scales, kind, align):
         same = sizes[d] == input.shape[2 + d] and scales[d] in (0, 1)
         if not same:
             result = _C._resample(result, 2 + d, sizes[d], kind, align, scales[d])
-    if was == _C.uint8:
+    if was == _C.uint8 and not bytes_:
         return (result if nearest else result.round().clamp(0, 255)).to(was)
     return input.clone() if result is input else result
 

@@ -184,3 +184,23 @@ def test_draws_into_their_own_input():
     weights = rl.tensor([1, 2, 3])
     with pytest.raises(RuntimeError):
         rl.multinomial(weights.float(), 2, out=weights.expand(2, 3))
+
+
+@pytest.mark.skipif(PEER, reason="finds more than PyTorch does")
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12)), min_size=1, max_size=4))
+def test_a_tensor_that_meets_itself_is_not_written(dims):
+    """Windows that share elements, too: each element has to have one place."""
+    places = [0]
+    for n, s in dims:
+        places = [p + i * s for p in places for i in range(n)]
+    x = rl.zeros(max(places) + 1)
+    view = x.as_strided([n for n, _ in dims], [s for _, s in dims])
+    if len(set(places)) < len(places):
+        for call in (lambda: view.add_(1), lambda: rl.exp(view.clone(), out=view)):
+            with pytest.raises(RuntimeError, match="one memory location"):
+                call()
+        assert not x.any()
+    else:
+        view.add_(1)
+        assert x.sum().item() == len(places)

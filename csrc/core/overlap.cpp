@@ -18,14 +18,35 @@ struct Term {
 
 class Meeting {
  public:
+  // The distances between two elements of one tensor. No two dims have steps of equal length.
+  explicit Meeting(const Tensor& t) {
+    for (int64_t i = 0; i < t.dim(); ++i) {
+      const int64_t last = t.sizes()[size_t(i)] - 1;
+      add(t.strides()[size_t(i)], -last, last);
+    }
+    sort();
+  }
+
   Meeting(const Tensor& a, const Tensor& b) {
     add(1, -(b.element_size() - 1), a.element_size() - 1);
     for (int64_t i = 0; i < a.dim(); ++i)
       add(a.strides()[size_t(i)] * a.element_size(), 0, a.sizes()[size_t(i)] - 1);
     for (int64_t i = 0; i < b.dim(); ++i)
       add(b.strides()[size_t(i)] * b.element_size(), 1 - b.sizes()[size_t(i)], 0);
-    std::sort(terms_.begin(), terms_.end(),
-              [](const Term& x, const Term& y) { return x.stride < y.stride; });
+    sort();
+  }
+
+  // Of one tensor: do some steps along a dim end where steps along shorter ones do?
+  bool returns() {
+    for (size_t k = 1; k < terms_.size(); ++k) {
+      int64_t reach = 0;
+      for (size_t below = 0; below < k; ++below) reach += terms_[below].stride * terms_[below].high;
+      for (int64_t i = 1; i <= terms_[k].high && i * terms_[k].stride <= reach; ++i) {
+        if (reaches(k, i * terms_[k].stride)) return true;
+        if (tries_ > kMostTries) return false;
+      }
+    }
+    return false;
   }
 
   Overlap find(int64_t distance) {
@@ -36,6 +57,11 @@ class Meeting {
 
  private:
   static constexpr int kMostTries = 1000;
+
+  void sort() {
+    std::sort(terms_.begin(), terms_.end(),
+              [](const Term& x, const Term& y) { return x.stride < y.stride; });
+  }
 
   void add(int64_t stride, int64_t low, int64_t high) {
     if (low == high || stride == 0) return;
@@ -76,10 +102,20 @@ class Meeting {
 
 bool has_internal_overlap(const Tensor& t) {
   if (t.is_contiguous() || is_dense(t.sizes(), t.strides())) return false;
-  for (int64_t i = 0; i < t.dim(); ++i) {
-    if (t.sizes()[i] > 1 && t.strides()[i] == 0) return true;
+  if (t.numel() == 0) return false;
+  bool nested = true;  // as slices are: each step is as long as all of the next dim
+  int64_t above = 0;
+  for (size_t i = 0; i < t.sizes().size(); ++i) {
+    const int64_t size = t.sizes()[i], stride = t.strides()[i];
+    if (size == 1) continue;
+    if (stride == 0) return true;
+    for (size_t k = 0; k < i; ++k) {
+      if (t.sizes()[k] > 1 && t.strides()[k] == stride) return true;
+    }
+    nested = nested && (above == 0 || stride <= above / size);
+    above = stride;
   }
-  return false;
+  return !nested && Meeting(t).returns();
 }
 
 // Does each index mean the same address in both?

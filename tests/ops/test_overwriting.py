@@ -19,6 +19,8 @@ KEEP_MORE = {
     "rnn_relu_cell", "batch_norm", "instance_norm", "rms_norm", "chain_matmul", "take_along_dim",
     "kron",
 }  # fmt: skip
+# Their results may have several places for one element, and are not written then.
+OVERLAPPING = {"unfold", "as_strided"}
 
 
 def check(row, rare):
@@ -29,7 +31,7 @@ def check(row, rare):
             what = f"{row.name} call {i}, {name}"
             if isinstance(got, Exception):
                 nobody_asked = refused == ["?"] or row.name not in RESULTS["ops"]
-                assert name in refused or nobody_asked or row.name in KEEP_MORE, f"{what}: {got}"
+                assert name in refused or nobody_asked or row.name in KEEP_MORE | OVERLAPPING, f"{what}: {got}"
                 continue
             for g, w in zip(got, want, strict=True):
                 assert (g is None) == (w is None), what

@@ -25,8 +25,11 @@ import rushlight as rl  # noqa: E402
 from .drawn import ODD, Alias, Drawn, Named, Source, tensors_in  # noqa: E402
 from .names import classes, functions, methods  # noqa: E402
 
-WAYS = ("plain",) * 12 + ("backward",) * 4 + ("vmap", "jvp", "autocast", "inference", "threads",
-        "trace", "deterministic", "fork")  # fmt: skip
+WAYS = (
+    ("plain",) * 12
+    + ("backward",) * 4
+    + ("vmap", "jvp", "autocast", "inference", "threads", "trace", "deterministic", "fork")
+)
 
 
 @dataclass
@@ -64,12 +67,43 @@ class Plan:
 
 
 # Names without an underscore that write to what they are given, or to what it stands for.
-WRITERS = {"batch_norm", "instance_norm", "native_batch_norm", "set_data", "backward", "update",
-           "__setitem__", "embedding", "embedding_bag", "fake_quantize_per_tensor_affine",
-           "fused_moving_avg_obs_fake_quant", "unsafe_set", "swap_tensors", "vector_to_parameters",
-           "copy_state", "requires_grad", "share_memory", "retain_grad", "data", "grad", "untyped_storage",
-           "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__", "__ipow__",
-           "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__", "__idiv__", "clip_grads_with_norm"}  # fmt: skip
+WRITERS = {
+    "batch_norm",
+    "instance_norm",
+    "native_batch_norm",
+    "set_data",
+    "backward",
+    "update",
+    "__setitem__",
+    "embedding",
+    "embedding_bag",
+    "fake_quantize_per_tensor_affine",
+    "fused_moving_avg_obs_fake_quant",
+    "unsafe_set",
+    "swap_tensors",
+    "vector_to_parameters",
+    "copy_state",
+    "requires_grad",
+    "share_memory",
+    "retain_grad",
+    "data",
+    "grad",
+    "untyped_storage",
+    "__iadd__",
+    "__isub__",
+    "__imul__",
+    "__itruediv__",
+    "__ifloordiv__",
+    "__imod__",
+    "__ipow__",
+    "__iand__",
+    "__ior__",
+    "__ixor__",
+    "__ilshift__",
+    "__irshift__",
+    "__idiv__",
+    "clip_grads_with_norm",
+}
 
 ROWS = collected(rows.ROWS)
 TABLE = [
@@ -154,7 +188,7 @@ def plain_values(found):
 
 
 def drawn_out(source, found):
-    """Where the result goes: "right" (as it should be), or into something of the call, or anywhere."""
+    """Where the result goes: as it should be, or into something of the call, or anywhere."""
     r = source.rng.random()
     if r < 0.3:
         return source.rng.choice(("right", "strided", "empty"))
@@ -262,7 +296,7 @@ def of_parameter(source, p):
         return source.of_kind("DType")
     if isinstance(sample, str) or hint == "str":
         return rng.choice((sample, source.of_kind("String")))
-    if isinstance(sample, int) or "int" in hint.lower() and "point" not in hint:
+    if isinstance(sample, int) or ("int" in hint.lower() and "point" not in hint):
         return source.integers() if "Sequence" in hint and rng.random() < 0.5 else source.integer()
     if isinstance(sample, float) or "float" in hint:
         return source.number()

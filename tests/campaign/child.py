@@ -16,7 +16,8 @@ import sys
 import traceback
 import warnings
 
-SECONDS = 30  # for one call; far more than any takes on a busy machine
+# For one call: far more than any takes on a busy machine; for GPUs, kernels are compiled.
+SECONDS = 30 if os.environ.get("CAMPAIGN_DEVICE", "cpu") == "cpu" else 300
 MEMORY = 3 << 30  # beyond what the interpreter, the library and its threads use
 
 
@@ -31,9 +32,7 @@ def guard(path):
     from rushlight.cpu import memory
 
     library = ctypes.CDLL(path)
-    memory.change_current_allocator(
-        memory.CPUPluggableAllocator(path, "guard_alloc", "guard_free")
-    )
+    memory.change_current_allocator(memory.CPUPluggableAllocator(path, "guard_alloc", "guard_free"))
     return library
 
 
@@ -43,7 +42,7 @@ class NoGuard:
 
 
 def prepare(guard_path):
-    """Everything that is there once: threads, libraries, limits. Returns the allocator's library."""
+    """What is there once: threads, libraries, limits. Returns the allocator's library."""
     warnings.simplefilter("ignore")
     import rushlight as rl
 
@@ -54,7 +53,10 @@ def prepare(guard_path):
     faulthandler.enable()
     faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    limit_memory()
+    if os.environ.get("CAMPAIGN_DEVICE", "cpu") == "cpu":
+        limit_memory()  # a driver takes addresses by the terabyte
+    else:
+        rl.ones(2, device="cuda").sum().item()
     return guard(guard_path) if guard_path else NoGuard()
 
 

@@ -1,32 +1,110 @@
 """Arguments of hostile calls, as plans: what is drawn can be built again and again.
 
-A plan of a tensor knows its memory (a line of numbers) and how the tensor lies in it. `plain` builds
-the same values in memory of their own, one after the other: what a call answers for those, it has to
-answer for the others too.
+A plan of a tensor knows its memory (a line of numbers) and how the tensor lies in it. `plain`
+builds the same values in memory of their own, one after the other: what a call answers for those,
+it has to answer for the others too.
 """
 
+import os
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import rushlight as rl
 
+# Where planned tensors are: cpu, cuda, or fake (its kernels do nothing). Copies are on the CPU.
+DEVICE = os.environ.get("CAMPAIGN_DEVICE", "cpu")
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 COMPLEX = ("complex64", "complex128")
 INTS = ("int64", "int32", "int16", "int8", "uint8")
 RARE = ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
 SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 1e-40, 1e30, -1e30, 2.0**31, 2.0**63)
-SHAPES = ((), (0,), (1,), (3,), (2, 3), (3, 3), (0, 3), (2, 0), (1, 2, 4, 4), (2, 3, 4), (4, 4),
-          (17,), (5, 1), (1, 1, 1, 1, 1), (2, 2, 2, 2, 2), (33, 3), (1, 3, 5, 5), (65,))  # fmt: skip
-LAYOUTS = ("contiguous", "contiguous", "contiguous", "strided", "transposed", "expanded",
-           "offset", "overlapping", "channels_last", "wide")  # fmt: skip
-KINDS = ("sparse_coo", "sparse_csr", "quantized", "meta", "nested", "parameter", "conj", "negative",
-         "inference", "zero_strides", "huge_empty")  # fmt: skip
+SHAPES = (
+    (),
+    (0,),
+    (1,),
+    (3,),
+    (2, 3),
+    (3, 3),
+    (0, 3),
+    (2, 0),
+    (1, 2, 4, 4),
+    (2, 3, 4),
+    (4, 4),
+    (17,),
+    (5, 1),
+    (1, 1, 1, 1, 1),
+    (2, 2, 2, 2, 2),
+    (33, 3),
+    (1, 3, 5, 5),
+    (65,),
+)
+LAYOUTS = (
+    "contiguous",
+    "contiguous",
+    "contiguous",
+    "strided",
+    "transposed",
+    "expanded",
+    "offset",
+    "overlapping",
+    "channels_last",
+    "wide",
+)
+KINDS = (
+    "sparse_coo",
+    "sparse_csr",
+    "quantized",
+    "meta",
+    "nested",
+    "parameter",
+    "conj",
+    "negative",
+    "inference",
+    "zero_strides",
+    "huge_empty",
+)
 HUGE = (2**31 - 1, 2**31, 2**32 + 1, 2**40, 2**62, 2**63 - 1, -(2**63), -(2**31), 2**63, -(2**64))
-TEXTS = ("", "sum", "mean", "none", "x" * 999, "\0", "é", "reflect", "replicate", "circular",
-         "bilinear", "nearest", "linear", "ij", "xy", "floor", "trunc", "left", "right", "amax",
-         "prod", "same", "valid", "tanh", "forward", "ortho", "U", "cpu", "meta", "cuda:99",
-         "float32", "i,j->ij", "...i,ij->j", "ii", "fro", "nuc", "relu", "gelu")  # fmt: skip
+TEXTS = (
+    "",
+    "sum",
+    "mean",
+    "none",
+    "x" * 999,
+    "\0",
+    "é",
+    "reflect",
+    "replicate",
+    "circular",
+    "bilinear",
+    "nearest",
+    "linear",
+    "ij",
+    "xy",
+    "floor",
+    "trunc",
+    "left",
+    "right",
+    "amax",
+    "prod",
+    "same",
+    "valid",
+    "tanh",
+    "forward",
+    "ortho",
+    "U",
+    "cpu",
+    "meta",
+    "cuda:99",
+    "float32",
+    "i,j->ij",
+    "...i,ij->j",
+    "ii",
+    "fro",
+    "nuc",
+    "relu",
+    "gelu",
+)
 
 
 @dataclass
@@ -41,6 +119,7 @@ class Drawn:
     layout: str
     kind: str = ""
     grad: str = ""  # "", "leaf" or "inner"
+    stays: bool = False  # on the CPU, where the others are on a GPU
 
     def values(self):
         if 0 in self.shape:
@@ -55,7 +134,10 @@ class Drawn:
             values = np.array(self.values(), order="C", copy=True)
             t = guarded(values.reshape(-1), dtype).reshape(self.shape)
         else:
-            t = guarded(self.base, dtype).as_strided(self.shape, self.strides, self.offset)
+            t = guarded(self.base, dtype)
+            if DEVICE != "cpu" and not self.stays:
+                t = t.to("cuda")
+            t = t.as_strided(self.shape, self.strides, self.offset)
         t = in_kind(t, self.kind, plain)
         if self.grad and (t.is_floating_point() or t.is_complex()):
             t = t.detach().requires_grad_()
@@ -187,20 +269,41 @@ def endless_list():
 
 
 ODD = (
-    Named("None", lambda: None), Named("Odd()", Odd), Named("Lies()", Lies),
-    Named("Raises()", Raises), Named("endless list", endless_list), Named("{}", dict),
-    Named("object()", object), Named("lambda", lambda: lambda *a: 1), Named("b'bytes'", lambda: b"bytes"),
-    Named("np.nan", lambda: np.float64("nan")), Named("np.int8(-1)", lambda: np.int8(-1)),
-    Named("np array", lambda: np.arange(3.0)), Named("np empty", lambda: np.zeros((0, 2))),
-    Named("np backwards", lambda: np.arange(4.0)[::-1]), Named("np objects", lambda: np.array([None, 1], dtype=object)),
-    Named("range(3)", lambda: range(3)), Named("iter", lambda: iter([1, 2])), Named("int", lambda: int),
-    Named("...", lambda: ...), Named("slice", lambda: slice(None, None, 2)), Named("Size", lambda: rl.Size([2, 3])),
-    Named("Tensor", lambda: rl.Tensor), Named("float32", lambda: rl.float32), Named("quint8", lambda: rl.quint8),
-    Named("device", lambda: rl.device("cpu")), Named("generator", rl.Generator), Named("10**30", lambda: 10**30),
-    Named("1e400", lambda: float("inf")), Named("nan", lambda: float("nan")), Named("1j", lambda: 1j),
-    Named("storage", lambda: rl.ones(3).untyped_storage()), Named("preserve", lambda: rl.preserve_format),
-    Named("channels_last", lambda: rl.channels_last), Named("sparse", lambda: rl.sparse_coo),
-)  # fmt: skip
+    Named("None", lambda: None),
+    Named("Odd()", Odd),
+    Named("Lies()", Lies),
+    Named("Raises()", Raises),
+    Named("endless list", endless_list),
+    Named("{}", dict),
+    Named("object()", object),
+    Named("lambda", lambda: lambda *a: 1),
+    Named("b'bytes'", lambda: b"bytes"),
+    Named("np.nan", lambda: np.float64("nan")),
+    Named("np.int8(-1)", lambda: np.int8(-1)),
+    Named("np array", lambda: np.arange(3.0)),
+    Named("np empty", lambda: np.zeros((0, 2))),
+    Named("np backwards", lambda: np.arange(4.0)[::-1]),
+    Named("np objects", lambda: np.array([None, 1], dtype=object)),
+    Named("range(3)", lambda: range(3)),
+    Named("iter", lambda: iter([1, 2])),
+    Named("int", lambda: int),
+    Named("...", lambda: ...),
+    Named("slice", lambda: slice(None, None, 2)),
+    Named("Size", lambda: rl.Size([2, 3])),
+    Named("Tensor", lambda: rl.Tensor),
+    Named("float32", lambda: rl.float32),
+    Named("quint8", lambda: rl.quint8),
+    Named("device", lambda: rl.device("cpu")),
+    Named("generator", rl.Generator),
+    Named("10**30", lambda: 10**30),
+    Named("1e400", lambda: float("inf")),
+    Named("nan", lambda: float("nan")),
+    Named("1j", lambda: 1j),
+    Named("storage", lambda: rl.ones(3).untyped_storage()),
+    Named("preserve", lambda: rl.preserve_format),
+    Named("channels_last", lambda: rl.channels_last),
+    Named("sparse", lambda: rl.sparse_coo),
+)
 
 
 def built(x, plain=False, seen=None):
@@ -262,6 +365,7 @@ class Source:
         found = self.laid_out(shape, dtype, values)
         if rng.random() < 0.06:
             found.kind = rng.choice(KINDS)
+        found.stays = rng.random() < 0.05
         if rng.random() < 0.2:
             found.grad = rng.choice(("leaf", "leaf", "inner"))
         self.drawn.append(found)
@@ -349,9 +453,16 @@ class Source:
 
     def anything(self):
         """Something that probably does not belong here."""
-        ways = (self.number, self.integers, self.tensor, lambda: self.rng.choice(TEXTS),
-                lambda: self.rng.choice(ODD), lambda: [self.tensor(), self.tensor()],
-                lambda: [self.rng.choice(ODD), 1], lambda: (self.tensor(), None))  # fmt: skip
+        ways = (
+            self.number,
+            self.integers,
+            self.tensor,
+            lambda: self.rng.choice(TEXTS),
+            lambda: self.rng.choice(ODD),
+            lambda: [self.tensor(), self.tensor()],
+            lambda: [self.rng.choice(ODD), 1],
+            lambda: (self.tensor(), None),
+        )
         return self.rng.choice(ways)()
 
     def of_kind(self, kind):

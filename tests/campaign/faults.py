@@ -99,24 +99,53 @@ def forks():
 
 # What happens at one sample; None of them may make the loader wait for ever.
 EVENTS = {
-    "raise": lambda: 1 / 0, "odd": raises_odd, "exit": raises_exit, "interrupt": raises_interrupt,
-    "base": raises_base, "stop": stops, "recursion": recurses, "hang": sleeps,
-    "SIGKILL": kills(signal.SIGKILL), "SIGSEGV": kills(signal.SIGSEGV), "SIGTERM": kills(signal.SIGTERM),
-    "SIGABRT": kills(signal.SIGABRT), "SIGBUS": kills(signal.SIGBUS), "SIGSTOP": kills(signal.SIGSTOP),
-    "SIGPIPE": kills(signal.SIGPIPE), "SIGINT": kills(signal.SIGINT), "_exit": lambda: os._exit(7),
-    "_exit 0": lambda: os._exit(0), "closed": closes_descriptors, "no descriptors": out_of_descriptors,
-    "no files": out_of_files, "no memory": little_memory, "no space": no_space,
-    "threads": changes_threads, "forks": forks, "nothing": lambda: None,
-}  # fmt: skip
+    "raise": lambda: 1 / 0,
+    "odd": raises_odd,
+    "exit": raises_exit,
+    "interrupt": raises_interrupt,
+    "base": raises_base,
+    "stop": stops,
+    "recursion": recurses,
+    "hang": sleeps,
+    "SIGKILL": kills(signal.SIGKILL),
+    "SIGSEGV": kills(signal.SIGSEGV),
+    "SIGTERM": kills(signal.SIGTERM),
+    "SIGABRT": kills(signal.SIGABRT),
+    "SIGBUS": kills(signal.SIGBUS),
+    "SIGSTOP": kills(signal.SIGSTOP),
+    "SIGPIPE": kills(signal.SIGPIPE),
+    "SIGINT": kills(signal.SIGINT),
+    "_exit": lambda: os._exit(7),
+    "_exit 0": lambda: os._exit(0),
+    "closed": closes_descriptors,
+    "no descriptors": out_of_descriptors,
+    "no files": out_of_files,
+    "no memory": little_memory,
+    "no space": no_space,
+    "threads": changes_threads,
+    "forks": forks,
+    "nothing": lambda: None,
+}
 ENDS = {"hang", "SIGSTOP"}  # by the timeout alone
 # What a sample is instead of a number.
 SAMPLES = {
-    "lambda": lambda: lambda: 1, "generator": lambda: (i for i in range(3)), "lock": lambda: __import__("threading").Lock(),
-    "meta": lambda: rl.ones(3, device="meta"), "sparse": lambda: rl.eye(3).to_sparse(), "huge view": lambda: rl.ones(1).expand(1 << 40),
-    "ragged": lambda: rl.ones(random.randrange(1, 5)), "grad": lambda: rl.ones(2, requires_grad=True) * 2, "self": lambda: endless(),
-    "empty": lambda: rl.ones(0), "big": lambda: rl.ones(1 << 22), "text": lambda: "\ud800", "object": lambda: object(), "none": lambda: None,
-    "quantized": lambda: rl.quantize_per_tensor(rl.ones(3), 0.1, 0, rl.quint8), "deep": lambda: deep(3000),
-}  # fmt: skip
+    "lambda": lambda: lambda: 1,
+    "generator": lambda: (i for i in range(3)),
+    "lock": lambda: __import__("threading").Lock(),
+    "meta": lambda: rl.ones(3, device="meta"),
+    "sparse": lambda: rl.eye(3).to_sparse(),
+    "huge view": lambda: rl.ones(1).expand(1 << 40),
+    "ragged": lambda: rl.ones(random.randrange(1, 5)),
+    "grad": lambda: rl.ones(2, requires_grad=True) * 2,
+    "self": lambda: endless(),
+    "empty": lambda: rl.ones(0),
+    "big": lambda: rl.ones(1 << 22),
+    "text": lambda: "\ud800",
+    "object": lambda: object(),
+    "none": lambda: None,
+    "quantized": lambda: rl.quantize_per_tensor(rl.ones(3), 0.1, 0, rl.quint8),
+    "deep": lambda: deep(3000),
+}
 
 
 def endless():
@@ -192,16 +221,37 @@ class FailingSampler:
 def planned(seed, n):
     """The options of one fault, drawn."""
     rng = random.Random(zlib.crc32(f"faults {seed}/{n}".encode()))
-    where = rng.choice(("sample", "sample", "sample", "value", "value", "init", "collate", "sampler", "outside", "early"))
+    where = rng.choice(
+        (
+            "sample",
+            "sample",
+            "sample",
+            "value",
+            "value",
+            "init",
+            "collate",
+            "sampler",
+            "outside",
+            "early",
+        )
+    )
     method = "fork" if rng.random() < 0.93 else rng.choice(("spawn", "forkserver"))
     return {
-        "where": where, "event": rng.choice(sorted(EVENTS)), "value": rng.choice(sorted(SAMPLES)),
-        "at": rng.randrange(SIZE), "workers": rng.choice((1, 2, 3)), "batch": rng.choice((1, 2, 5, None)),
-        "stream": rng.random() < 0.25, "method": method, "persistent": rng.random() < 0.3,
-        "prefetch": rng.choice((1, 2, 8)), "in_order": rng.random() < 0.8,
+        "where": where,
+        "event": rng.choice(sorted(EVENTS)),
+        "value": rng.choice(sorted(SAMPLES)),
+        "at": rng.randrange(SIZE),
+        "workers": rng.choice((1, 2, 3)),
+        "batch": rng.choice((1, 2, 5, None)),
+        "stream": rng.random() < 0.25,
+        "method": method,
+        "persistent": rng.random() < 0.3,
+        "prefetch": rng.choice((1, 2, 8)),
+        "in_order": rng.random() < 0.8,
         "sampler": rng.choice(("raise", "huge", "text", "none", "minus", "over")),
-        "signal": rng.choice(("SIGKILL", "SIGTERM", "SIGSTOP", "SIGSEGV")), "strategy": rng.random() < 0.25,
-    }  # fmt: skip
+        "signal": rng.choice(("SIGKILL", "SIGTERM", "SIGSTOP", "SIGSEGV")),
+        "strategy": rng.random() < 0.25,
+    }
 
 
 def loader_of(p):

@@ -2,8 +2,8 @@
 
     python -m campaign.files SEED FIRST LAST LABEL
 
-Bytes are changed anywhere; entries of archives are changed and zipped again with right checksums, so
-that readers get to see them; JSON and headers are changed as such.
+Bytes are changed anywhere; entries of archives are changed and zipped again with right checksums,
+so that readers get to see them; JSON and headers are changed as such.
 """
 
 import contextlib
@@ -29,11 +29,28 @@ from campaign.judging import INTERNAL
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 # What readers say of a file that is damaged.
-CLEAN = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, MemoryError, OverflowError,
-         NotImplementedError, zipfile.BadZipFile, OSError)  # fmt: skip
+CLEAN = (
+    RuntimeError,
+    ValueError,
+    EOFError,
+    pickle.UnpicklingError,
+    MemoryError,
+    OverflowError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    OSError,
+)
 # What a program may say when it runs that was read from a damaged file.
-ANSWERS = (*CLEAN, TypeError, IndexError, AttributeError, AssertionError, KeyError, ArithmeticError,
-           TimeoutError)  # fmt: skip
+ANSWERS = (
+    *CLEAN,
+    TypeError,
+    IndexError,
+    AttributeError,
+    AssertionError,
+    KeyError,
+    ArithmeticError,
+    TimeoutError,
+)
 
 
 def read_pt(data):
@@ -73,7 +90,11 @@ def read_onnx(data):
 
 def sources():
     """(name, bytes, reader, example inputs) of valid files."""
-    tensors = {"a": rl.arange(40.0), "b": rl.ones(2, 3, dtype=rl.int64), "c": rl.ones(3, dtype=rl.bfloat16)}
+    tensors = {
+        "a": rl.arange(40.0),
+        "b": rl.ones(2, 3, dtype=rl.int64),
+        "c": rl.ones(3, dtype=rl.bfloat16),
+    }
     packed = rl.utils.safetensors.save(tensors, {"epoch": "3"})
     yield "safetensors", packed, read_safetensors, None
     yield "safetensors file", packed, read_safetensors_file, None
@@ -140,7 +161,9 @@ def other_opcodes(rng, content):
     for _ in range(rng.choice((1, 2, 5))):
         at = rng.randrange(2, len(out))
         if rng.random() < 0.5:
-            out[at] = rng.choice(b"().012FIJKLMNPQRSTUVXabcdeghijloqrstu}]\x80\x81\x85\x86\x87\x88\x89\x8a")
+            out[at] = rng.choice(
+                b"().012FIJKLMNPQRSTUVXabcdeghijloqrstu}]\x80\x81\x85\x86\x87\x88\x89\x8a"
+            )
         else:
             start = rng.randrange(len(out))
             out[at:at] = out[start : start + rng.randrange(1, 60)]
@@ -151,8 +174,11 @@ def touched(x, depth=0):
     """Reads every element that was promised."""
     if isinstance(x, rl.Tensor):
         if x.device.type == "cpu" and x.numel() < 1 << 20 and x.layout == rl.strided:
-            np.asarray(x.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(rl.uint8)
-                       if x.dtype != rl.bool and not x.is_quantized else 0)  # fmt: skip
+            np.asarray(
+                x.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(rl.uint8)
+                if x.dtype != rl.bool and not x.is_quantized
+                else 0
+            )
         repr(x) if x.numel() < 1000 else None
     elif isinstance(x, dict) and depth < 20:
         for y in x.values():
@@ -167,7 +193,7 @@ def leave(*args):
 
 
 def one(source, data):
-    """"read", "refused" or what must not be."""
+    """ "read", "refused" or what must not be."""
     _, _, read, inputs = source
     try:
         found = read(data)
@@ -232,4 +258,3 @@ def replayed(seed, n):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-

@@ -2,6 +2,9 @@
 
     python tests/campaign/run.py [--calls 200000] [--files 10000] [--faults 200] [--seed 1]
                                  [--jobs 2] [--seconds 0] [--device cpu|fake|cuda] [--report FILE]
+
+--device cuda plans calls on a GPU and compares with the CPU's answers; fake takes a pretend driver,
+whose kernels do nothing, to find crashes on the host.
     python tests/campaign/run.py --replay 1:4711      # one call again, alone, with its traceback
 
 Each part runs in processes that may crash: the call that did it is named, and another process goes
@@ -33,6 +36,7 @@ def parsed():
     p.add_argument("--seed", default="1")
     p.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     p.add_argument("--seconds", type=float, default=0, help="end early, with what was found")
+    p.add_argument("--device", choices=("cpu", "fake", "cuda"), default="cpu")
     p.add_argument("--report", help="a file for the findings, a line of JSON each")
     p.add_argument("--replay", help="SEED:NUMBER of a call")
     return p.parse_args()
@@ -45,13 +49,31 @@ def guard_library(folder):
         return ""
     path = Path(folder) / "libguard.so"
     source = HERE / "guard_allocator.c"
-    subprocess.run([compiler, "-std=c11", "-shared", "-fPIC", "-O1", source, "-o", path], check=True)
+    subprocess.run(
+        [compiler, "-std=c11", "-shared", "-fPIC", "-O1", source, "-o", path], check=True
+    )
     return str(path)
 
 
-def environment():
+def environment(device="cpu", folder=""):
     path = os.pathsep.join([str(TESTS.parent), str(TESTS)])
-    return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+    found = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "CAMPAIGN_DEVICE": device}
+    if device == "fake":
+        found["LD_LIBRARY_PATH"] = f"{folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        found["CUDA_VISIBLE_DEVICES"] = "0"
+        found["RUSHLIGHT_LIBRARY_PATH"] = str(folder)
+        found["RUSHLIGHT_KERNEL_CACHE"] = str(Path(folder) / "kernels")
+    return found
+
+
+def fake_driver(folder):
+    """The driver without a GPU of tests/fake_gpu, in a folder, and a compiler of the same sort."""
+    source = TESTS / "fake_gpu" / "fake_driver.cpp"
+    include = f"-I{TESTS.parent / 'csrc'}"
+    command = ["g++", "-std=c++20", "-O1", "-g", "-shared", "-fPIC", include, source]
+    subprocess.run([*command, "-o", Path(folder) / "libcuda.so"], check=True)
+    compiler = ["gcc", "-std=c11", "-shared", "-fPIC", HERE / "fake_nvrtc.c"]
+    subprocess.run([*compiler, "-o", Path(folder) / "libnvrtc.so.13"], check=True)
 
 
 class Campaign:
@@ -91,9 +113,13 @@ class Campaign:
             with open(errors, "w") as err:
                 command = [sys.executable, "-m", module, self.options.seed, str(first), str(last)]
                 done = subprocess.run(
-                    [*command, str(label), *rest], stdout=subprocess.PIPE, stderr=err, text=True,
-                    env=environment(), cwd=home,
-                )  # fmt: skip
+                    [*command, str(label), *rest],
+                    stdout=subprocess.PIPE,
+                    stderr=err,
+                    text=True,
+                    env=environment(self.options.device, self.folder),
+                    cwd=home,
+                )
             self.read(part, done.stdout)
             if done.returncode == 0:
                 break
@@ -136,9 +162,11 @@ class Campaign:
             t.join()
 
 
-def replay(what):
+def replay(what, device):
     seed, _, number = what.partition(":")
     with tempfile.TemporaryDirectory() as folder:
+        if device == "fake":
+            fake_driver(folder)
         code = (
             "import sys\nfrom campaign import child\nallocator = child.prepare(sys.argv[3])\n"
             "from campaign.calls import plan\nfrom campaign.judging import judged\n"
@@ -146,16 +174,20 @@ def replay(what):
             "print(judged(one, int(sys.argv[2]), allocator))"
         )
         command = [sys.executable, "-c", code, seed, number, guard_library(folder)]
-        return subprocess.run(command, env=environment(), cwd=folder).returncode
+        return subprocess.run(command, env=environment(device, folder), cwd=folder).returncode
 
 
 def main():
     options = parsed()
     if options.replay:
-        raise SystemExit(replay(options.replay))
+        raise SystemExit(replay(options.replay, options.device))
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         campaign = Campaign(options, folder)
+        if options.device != "cpu":  # readers and loaders know nothing of GPUs
+            options.files = options.faults = 0
+        if options.device == "fake":
+            fake_driver(folder)
         if options.calls:
             guard = guard_library(folder)
             campaign.spread("calls", "campaign.child", options.first, options.calls, SHARE, guard)

@@ -17,9 +17,12 @@ TESTS = Path(__file__).resolve().parents[1]
 def in_a_process(*command, limit=600):
     path = os.pathsep.join([str(TESTS.parent), str(TESTS)])
     done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=limit,
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        timeout=limit,
         env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+    )
     last = done.stdout.strip().splitlines()[-1:]
     assert done.returncode == 0, f"ended with {done.returncode} after {last}\n{done.stderr[-2000:]}"
     return done.stdout
@@ -29,10 +32,26 @@ def in_a_process(*command, limit=600):
 def test_a_share_of_the_campaign(tmp_path):
     report = tmp_path / "report.jsonl"
     done = subprocess.run(
-        [sys.executable, TESTS / "campaign" / "run.py", "--calls", "1500", "--files", "150", "--faults", "4",
-         "--seed", "share", "--jobs", "1", "--report", report],
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        [
+            sys.executable,
+            TESTS / "campaign" / "run.py",
+            "--calls",
+            "1500",
+            "--files",
+            "150",
+            "--faults",
+            "4",
+            "--seed",
+            "share",
+            "--jobs",
+            "1",
+            "--report",
+            report,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert not report.exists(), report.read_text()
     assert done.returncode == 0 and "0 findings" in done.stdout, done.stdout + done.stderr
 
@@ -73,21 +92,28 @@ if sys.argv[2] == "written":
     for what, ends in (("nothing", 0), ("behind", -11), ("freed", -11), ("written", -6)):
         path = os.pathsep.join([str(TESTS.parent), str(TESTS)])
         done = subprocess.run(
-            [sys.executable, "-c", code, library, what], env={**os.environ, "PYTHONPATH": path},
-            capture_output=True, text=True,
-        )  # fmt: skip
+            [sys.executable, "-c", code, library, what],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == ends, f"{what}: {done.stderr}"
 
 
-@pytest.mark.parametrize("call", [
-    lambda x, m: x.put(rl.tensor([0]), m[:1]),
-    lambda x, m: x.masked_scatter(x > 0, m),
-    lambda x, m: rl.batch_norm(x.reshape(1, 4), None, None, m, None, True, 0.1, 1e-5, False),
-    lambda x, m: rl.instance_norm(x.reshape(1, 4, 1), None, None, m, None, True, 0.1, 1e-5, False),
-    lambda x, m: x.sum().lerp_(m.sum(), 0.5),
-    lambda x, m: x.sum().igamma_(m.sum()),
-    lambda x, m: x.sum().add_(m.sum()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, m: x.put(rl.tensor([0]), m[:1]),
+        lambda x, m: x.masked_scatter(x > 0, m),
+        lambda x, m: rl.batch_norm(x.reshape(1, 4), None, None, m, None, True, 0.1, 1e-5, False),
+        lambda x, m: rl.instance_norm(
+            x.reshape(1, 4, 1), None, None, m, None, True, 0.1, 1e-5, False
+        ),
+        lambda x, m: x.sum().lerp_(m.sum(), 0.5),
+        lambda x, m: x.sum().igamma_(m.sum()),
+        lambda x, m: x.sum().add_(m.sum()),
+    ],
+)
 def test_values_that_are_on_no_device(call):
     with pytest.raises(RuntimeError, match="is on meta|on cpu"):
         call(rl.ones(4), rl.ones(4, device="meta"))
@@ -176,7 +202,9 @@ def test_legacy_files_whose_storage_is_no_tuple():
         rl.load(io.BytesIO(data))
 
 
-@pytest.mark.parametrize("line", [b"  x.y\n", b"  __parameters__ = 3\n", b"  __parameters__ = {[]: 1}\n"])
+@pytest.mark.parametrize(
+    "line", [b"  x.y\n", b"  __parameters__ = 3\n", b"  __parameters__ = {[]: 1}\n"]
+)
 def test_torchscript_classes_with_odd_bodies(line):
     import io
 
@@ -210,8 +238,16 @@ def test_indexing_agrees_with_numpy():
         parts = []
         for _ in range(rng.randint(1, 4)):
             step = int(rng.randint(1, 4))
-            parts.append([int(rng.randint(-2, 2)), slice(None, None, step), None, Ellipsis, [0, -1],
-                          slice(int(rng.randint(-3, 3)), None)][rng.randint(6)])  # fmt: skip
+            parts.append(
+                [
+                    int(rng.randint(-2, 2)),
+                    slice(None, None, step),
+                    None,
+                    Ellipsis,
+                    [0, -1],
+                    slice(int(rng.randint(-3, 3)), None),
+                ][rng.randint(6)]
+            )
         index = tuple(parts)
         try:
             want = a[index]

@@ -31,7 +31,9 @@ def check(row, rare):
             what = f"{row.name} call {i}, {name}"
             if isinstance(got, Exception):
                 nobody_asked = refused == ["?"] or row.name not in RESULTS["ops"]
-                assert name in refused or nobody_asked or row.name in KEEP_MORE | OVERLAPPING, f"{what}: {got}"
+                assert name in refused or nobody_asked or row.name in KEEP_MORE | OVERLAPPING, (
+                    f"{what}: {got}"
+                )
                 continue
             for g, w in zip(got, want, strict=True):
                 assert (g is None) == (w is None), what

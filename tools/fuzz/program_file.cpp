@@ -51,7 +51,8 @@ std::string with_entry(const std::string& name, std::string_view bytes) {
   Collected sink;
   ArchiveWriter writer(sink);
   for (const Entry& e : valid_entries()) {
-    std::span<const char> part = e.name == name ? std::span<const char>(bytes) : std::span<const char>(e.bytes);
+    std::span<const char> part =
+        e.name == name ? std::span<const char>(bytes) : std::span<const char>(e.bytes);
     writer.add(e.name, std::span<const std::span<const char>>(&part, 1));
   }
   writer.finish();

@@ -20,8 +20,14 @@ import atheris
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-with atheris.instrument_imports(include=["rushlight.serialization", "rushlight.utils.safetensors",
-                                         "rushlight.jit._archive", "rushlight.onnx"]):  # fmt: skip
+with atheris.instrument_imports(
+    include=[
+        "rushlight.serialization",
+        "rushlight.utils.safetensors",
+        "rushlight.jit._archive",
+        "rushlight.onnx",
+    ]
+):
     import rushlight as rl
     import rushlight.jit._archive.program
     import rushlight.serialization._legacy_reader
@@ -29,8 +35,17 @@ with atheris.instrument_imports(include=["rushlight.serialization", "rushlight.u
     import rushlight.serialization._zip_reader
     import rushlight.utils.safetensors._read
 
-CLEAN = (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, MemoryError, OverflowError,
-         NotImplementedError, zipfile.BadZipFile, OSError)  # fmt: skip
+CLEAN = (
+    RuntimeError,
+    ValueError,
+    EOFError,
+    pickle.UnpicklingError,
+    MemoryError,
+    OverflowError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    OSError,
+)
 
 
 def archive(entries):
@@ -47,12 +62,19 @@ def pt(data):
 
 def pickled(data):
     """The pickle of a file whose archive is right."""
-    entries = {"a/data.pkl": data, "a/byteorder": b"little", "a/data/0": bytes(64), "a/version": b"3\n"}
+    entries = {
+        "a/data.pkl": data,
+        "a/byteorder": b"little",
+        "a/data/0": bytes(64),
+        "a/version": b"3\n",
+    }
     touch(rl.load(io.BytesIO(archive(entries))))
 
 
 def legacy(data):
-    head = b"".join(pickle.dumps(v, 2) for v in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
+    head = b"".join(
+        pickle.dumps(v, 2) for v in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
+    )
     touch(rl.load(io.BytesIO(head + data)))
 
 
@@ -144,8 +166,16 @@ def ours(x):
     return rl.from_numpy(x) if isinstance(x, np.ndarray) else x
 
 
-TARGETS = {"pt": pt, "pickle": pickled, "legacy": legacy, "safetensors": safetensors, "header": safetensors_header,
-           "torchscript": torchscript, "onnx": onnx, "index": index}  # fmt: skip
+TARGETS = {
+    "pt": pt,
+    "pickle": pickled,
+    "legacy": legacy,
+    "safetensors": safetensors,
+    "header": safetensors_header,
+    "torchscript": torchscript,
+    "onnx": onnx,
+    "index": index,
+}
 
 
 def seeds(target, folder):

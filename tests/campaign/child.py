@@ -53,10 +53,11 @@ def prepare(guard_path):
     faulthandler.enable()
     faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if os.environ.get("CAMPAIGN_DEVICE", "cpu") == "cpu":
-        limit_memory()  # a driver takes addresses by the terabyte
-    else:
+    device = os.environ.get("CAMPAIGN_DEVICE", "cpu")
+    if device != "cpu":
         rl.ones(2, device="cuda").sum().item()
+    if device != "cuda":  # a real driver takes addresses by the terabyte
+        limit_memory()
     return guard(guard_path) if guard_path else NoGuard()
 
 

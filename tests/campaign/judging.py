@@ -56,6 +56,7 @@ ON_EACH_DEVICE = {
 }
 
 
+MANY_ANSWERS = {"logcumsumexp"}  # angles of complex numbers, up to whole turns
 SINGULAR = ("expanded", "overlapping")  # rows that repeat: what is solved for is noise
 
 
@@ -287,6 +288,8 @@ def is_random(plan, seed, slack):
 def against_numpy(plan, real):
     """NumPy's answer, where the row has one and nothing but sizes and layouts was changed."""
     if not comparable(plan) or not plan.row.layouts:
+        return
+    if plan.name in MANY_ANSWERS:
         return
     if plan.name.startswith("linalg.") and any(t.layout in SINGULAR for t in plan.tensors):
         return

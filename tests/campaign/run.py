@@ -191,6 +191,8 @@ def main():
         if options.calls:
             guard = guard_library(folder)
             campaign.spread("calls", "campaign.child", options.first, options.calls, SHARE, guard)
+            modules = options.calls // 5
+            campaign.spread("modules", "campaign.modules", options.first, modules, SHARE, guard)
         if options.files:
             campaign.spread("files", "campaign.files", 0, options.files, 1000)
         if options.faults:

@@ -202,6 +202,6 @@ def classes():
         module = place(path)
         for name, thing in sorted(vars(module).items()) if module is not None else ():
             if inspect.isclass(thing) and is_wanted(name) and is_ours(thing):
-                if not issubclass(thing, BaseException):
+                if not issubclass(thing, BaseException | rl.Tensor):
                     found.setdefault(f"{path}.{name}", thing)
     return sorted(found.items())

@@ -115,6 +115,7 @@ def touch(x):
 SHAPES = ((), (0,), (5,), (2, 3), (2, 0, 3), (1, 2, 3, 4))
 
 
+@atheris.instrument_func
 def index(data):
     """Index expressions, and the same in NumPy, which has to agree wherever both answer."""
     import numpy as np
@@ -133,6 +134,7 @@ def index(data):
         raise AssertionError(f"{shape} {expression!r}: {got} instead of {want}")
 
 
+@atheris.instrument_func
 def part(source):
     import numpy as np
 

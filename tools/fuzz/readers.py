@@ -121,11 +121,16 @@ def index(data):
     import numpy as np
 
     source = atheris.FuzzedDataProvider(data)
-    shape = source.PickValueInList(SHAPES)
+    shape = source.PickValueInList(list(SHAPES))
     array = np.arange(int(np.prod(shape)), dtype="int64").reshape(shape)
     parts = [part(source) for _ in range(source.ConsumeIntInRange(1, 4))]
     expression = tuple(parts) if len(parts) > 1 or source.ConsumeBool() else parts[0]
     got = rl.from_numpy(array)[ours(expression)]
+    numbers = any(type(p) is int for p in parts)
+    if (numbers and any(isinstance(p, list | np.ndarray) for p in parts)) or (
+        len(parts) > 1 and any(isinstance(p, bool) for p in parts)
+    ):
+        return  # NumPy counts numbers and truths among such indices, PyTorch applies them first
     try:
         want = array[expression]
     except Exception:
@@ -155,7 +160,7 @@ def part(source):
         return [number() for _ in range(source.ConsumeIntInRange(0, 3))]
     if kind == 6:
         return np.array([number() for _ in range(source.ConsumeIntInRange(1, 4))])
-    size = source.PickValueInList(((2,), (5,), (2, 3), (1,)))
+    size = source.PickValueInList([(2,), (5,), (2, 3), (1,)])
     bits = [source.ConsumeBool() for _ in range(int(np.prod(size)))]
     return np.array(bits).reshape(size)
 

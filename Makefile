@@ -11,6 +11,8 @@
 #   make lint, make format               check the style and the types, or repair the style
 #   make docs, test-site  the documentation site into build/docs, in an environment of its own (network); opens it in Chromium
 #   make wheel, try-wheel                wheels for an index; try them where there is nothing else
+#   make hostile          200,000 hostile calls, 10,000 changed files, 200 faults of loaders (half an hour; SECONDS=600 ends early)
+#   make fuzz SECONDS=60  coverage-guided fuzzers of the readers, each for so long (clang and network)
 #   make build, bench, sanitize, sanitize-threads, clean, help
 #
 #   PYTHON=python3.12     the interpreter for a new .venv
@@ -30,7 +32,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build build-tests build-stubs demo smoke test test-slow test-all test-cpp test-python test-clients ecosystem sanitize sanitize-threads bench docs test-site wheel try-wheel lint format clean help
+.PHONY: build build-tests build-stubs demo smoke test test-slow test-all test-cpp test-python test-clients ecosystem sanitize sanitize-threads hostile fuzz bench docs test-site wheel try-wheel lint format clean help
 
 # Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
 # names, which take a space for the end of a name, are not used on them.
@@ -162,6 +164,23 @@ THREAD_TESTS := test_caching_pool test_concurrency test_core_leaf test_engine te
 sanitize-threads: $(DEPS)
 	$(call configure,$(THREADS),-DRUSHLIGHT_SANITIZE=thread -DRUSHLIGHT_DEBUG=ON,$(THREAD_TESTS))
 	@TSAN_OPTIONS=halt_on_error=1 $(CPP_TESTS) $(THREADS) -R "$$(echo $(THREAD_TESTS) | tr ' ' '|')"
+
+# Calls, files and loaders that try to crash, hang or mislead the library; tests/README.md. Not part of the tests.
+# DEVICE=fake takes the pretend GPU driver of tests/fake_gpu, DEVICE=cuda a real one.
+SECONDS ?= 0
+DEVICE ?= cpu
+hostile: build
+	@"$(BIN)/python" tests/campaign/run.py --jobs $(JOBS) --seconds $(SECONDS) --device $(DEVICE) $(ARGS)
+
+# Fuzzers that see which lines an input reaches: atheris for the readers in Python, in an environment of its own; libFuzzer
+# for those in C++, which clang compiles once more, under ASan. Inputs are kept in build/fuzz.
+FUZZ_ENV := $(CURDIR)/build/fuzz-env
+fuzz: build-tests
+	@[ -x "$(FUZZ_ENV)/bin/python" ] || "$(BIN)/python" -m venv "$(FUZZ_ENV)"
+	@"$(BIN)/python" tools/requirements.py run > "$(FUZZ_ENV)/requirements.txt"
+	@"$(FUZZ_ENV)/bin/python" -m pip install --quiet --disable-pip-version-check -r "$(FUZZ_ENV)/requirements.txt" \
+	  atheris numpy onnx
+	@FUZZ_PYTHON="$(FUZZ_ENV)/bin/python" BUILD="$(BUILD)" JOBS=$(JOBS) bash tools/fuzz/run.sh $(SECONDS) $(ARGS)
 
 bench: build
 	@for script in benchmarks/bench_*.py; do \

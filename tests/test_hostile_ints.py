@@ -86,3 +86,11 @@ def test_indexing_by_none_alone_is_a_view():
     assert x.tolist() == [3, 3, 3] and x[None, None].shape == (1, 1, 3)
     x[[]] = 7
     assert x.tolist() == [3, 3, 3] and x[[]].shape == (0,)
+
+
+def test_steps_that_no_stride_can_hold():
+    x = rl.arange(24.0).reshape(2, 3, 4)
+    for step in (2**62, 2**63 - 1):
+        assert rl.equal(x[1:4:step], x[1:]) and rl.equal(x[:, ::step], x[:, :1])
+        assert x.unfold(1, 2, step).shape == (2, 1, 4, 2)
+        assert all(s > 0 for s in x[:, :, ::step].stride())

@@ -126,6 +126,10 @@ PyObject* generator_reduce(PyObject* self, PyObject*) {
 
 PyObject* generator_setstate(PyObject* self, PyObject* state) {
   unsigned long long seed = 0, offset = 0;
+  if (!PyTuple_Check(state)) {
+    PyErr_SetString(PyExc_TypeError, "Generator.__setstate__: expected a tuple of two ints");
+    return nullptr;
+  }
   if (!PyArg_ParseTuple(state, "KK", &seed, &offset)) return nullptr;
   generator_of(self).manual_seed(seed);
   generator_of(self).set_offset(offset);

@@ -15,5 +15,7 @@ def write_outs(op, results, outs):
     """The results, or the tuple ``outs`` after they were written there: all of them or none."""
     if outs is None:
         return results
+    if isinstance(outs, _C.Tensor):  # which has rows to write into
+        raise TypeError(f"{op}: argument 'out' must be a tuple of tensors, not Tensor")
     _C._write_out(list(results), list(outs), op)
     return tuple(outs)

@@ -24,13 +24,17 @@ def load(f: str | os.PathLike[str] | Any, *, requires_grad: bool = True) -> fx.G
     requires_grad), other initializers buffers. Operators that are not known are named.
     """
     import onnx
+    from google.protobuf.message import DecodeError
 
-    if isinstance(f, onnx.ModelProto):
-        proto = f
-    elif hasattr(f, "read"):
-        proto = onnx.load_from_string(f.read())
-    else:
-        proto = onnx.load_model(os.fspath(f))  # with the weights beside it
+    try:
+        if isinstance(f, onnx.ModelProto):
+            proto = f
+        elif hasattr(f, "read"):
+            proto = onnx.load_from_string(f.read())
+        else:
+            proto = onnx.load_model(os.fspath(f))  # with the weights beside it
+    except DecodeError as error:
+        raise ValueError(f"onnx.load: the file is not valid: {error}") from None
     return _Import(proto, requires_grad).run()
 
 

@@ -107,6 +107,8 @@ class _Plain:
 def _item_sizes(pids):
     sizes = {}
     for pid in pids:
+        if type(pid) is not tuple:
+            raise pickle.UnpicklingError(f"load: the file names no known storage: {pid!r:.80}")
         if len(pid) == 4:
             continue
         kind = STORAGE_TYPES.get(getattr(pid[1], "name", None)) if len(pid) == 6 else None

@@ -41,12 +41,14 @@ void note(std::vector<PyObject*>& found, PyObject* o, bool (*counts)(PyObject*) 
   found.insert(at, o);
 }
 
+constexpr int kDeepestIndex = 64;  // as many dims as a tensor has; a list may hold itself
+
 // The same for an index, whose tuples and slices are looked into.
-void note_index(std::vector<PyObject*>& found, PyObject* o) {
+void note_index(std::vector<PyObject*>& found, PyObject* o, int depth = 0) {
   note(found, o);
-  if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+  if (depth < kDeepestIndex && (PyTuple_CheckExact(o) || PyList_CheckExact(o))) {
     for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(o); ++j) {
-      note_index(found, PySequence_Fast_GET_ITEM(o, j));
+      note_index(found, PySequence_Fast_GET_ITEM(o, j), depth + 1);
     }
   } else if (PySlice_Check(o)) {
     const auto* slice = reinterpret_cast<PySliceObject*>(o);

@@ -133,6 +133,8 @@ Tensor tensor_from_cuda_array(PyObject* o) {
   }
   unsigned long long address = 0;
   int read_only = 0;
+  check(PyTuple_Check(data.get()), ErrorKind::Type, kName, "'data' must be a tuple of two, not ",
+        type_name(data.get()));
   if (!PyArg_ParseTuple(data.get(), "Kp", &address, &read_only)) throw PythonError{};
   int64_t last = 0, token = 0;
   for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];

@@ -67,11 +67,19 @@ bool wants_versioned(PyObject* max_version) {
   return v >= 1;
 }
 
+// (type, id), from whoever made it.
+dl::Device device_pair(const char* function, PyObject* pair) {
+  check(PyTuple_Check(pair), ErrorKind::Type, function, "a device is a tuple of two ints, not ",
+        type_name(pair));
+  dl::Device found{};
+  if (!PyArg_ParseTuple(pair, "ii", &found.type, &found.id)) throw PythonError{};
+  return found;
+}
+
 // The requested place must be where the tensor is: moving it is the caller's business.
 void check_dl_device(const Tensor& t, PyObject* wanted) {
   if (!given(wanted)) return;
-  int type = 0, id = 0;
-  if (!PyArg_ParseTuple(wanted, "ii", &type, &id)) throw PythonError{};
+  const auto [type, id] = device_pair("__dlpack__", wanted);
   const dl::Device own = dl::dl_device(t.device());
   if (type != own.type || id != own.id) {
     buffer_error("__dlpack__: the tensor is not on the requested device; use tensor.to() first");
@@ -178,8 +186,7 @@ Handle ask_producer(PyObject* o, std::optional<Device> device, std::optional<boo
   Handle stream;
   if (const Handle place = optional_attribute(o, "__dlpack_device__")) {
     const Handle pair = Handle::steal(PyObject_CallNoArgs(place.get()));
-    int type = 0, id = 0;
-    if (!PyArg_ParseTuple(pair.get(), "ii", &type, &id)) throw PythonError{};
+    const auto [type, id] = device_pair("from_dlpack", pair.get());
     if (type == dl::kCUDA || type == dl::kCUDAManaged) {
       cuda::release_passed();
       const int index = cuda::check_device("from_dlpack", id);

@@ -46,11 +46,11 @@ class Geometry {
     const int64_t d = next();
     // An empty slice may start at the end; its offset must stay inside the storage.
     offset_ += (r.length ? r.start : 0) * self_.strides()[d];
-    push(r.length, self_.strides()[d] * r.step);
+    push(r.length, stepped(self_.strides()[d], r.step));
   }
   void new_axis() {
     const bool last = dim_ == self_.dim();
-    push(1, last ? 1 : self_.sizes()[dim_] * self_.strides()[dim_]);
+    push(1, last ? 1 : stepped(self_.strides()[dim_], self_.sizes()[dim_]));
   }
   void keep(int64_t count) {
     for (; count > 0; --count, ++dim_) push(self_.sizes()[dim_], self_.strides()[dim_]);

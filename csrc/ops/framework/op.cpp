@@ -10,6 +10,8 @@ void check_in_place_result(const char* op, const Tensor& t, const Spec& spec) {
               " must be the tensor's own shape ", t.sizes());
   check_dtype(can_cast(spec.dtype, t.dtype()), op, "the result is ", spec.dtype,
               " and cannot be written in place into a ", t.dtype(), " tensor");
+  check(t.device() == spec.device, ErrorKind::Device, op, "the result is on ", spec.device,
+        " and cannot be written in place into a tensor on ", t.device());
 }
 
 void check_no_grad_for_out(const char* op, bool any_requires_grad) {

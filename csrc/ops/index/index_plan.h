@@ -30,6 +30,14 @@ inline void check_index_type(const char* op, const Tensor& self, const Tensor& i
         ", the tensor is on ", self.device());
 }
 
+// Of what is written there.
+inline void check_source(const char* op, const Tensor& self, const Tensor& source) {
+  check_dtype(source.dtype() == self.dtype(), op, "the tensor is ", self.dtype(),
+              ", the source is ", source.dtype(), ": they must be the same");
+  check(source.device() == self.device(), ErrorKind::Device, op, "source is on ", source.device(),
+        ", the tensor is on ", self.device());
+}
+
 // The traits of blocks that read by an index, which may be out of range, and of those that copy self
 // and write by an index. Neither may share memory with what it reads.
 struct IndexReader {

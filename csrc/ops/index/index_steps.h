@@ -18,6 +18,13 @@ inline int64_t wrapped_index(int64_t index, int64_t dim, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
+// The stride of every step-th element. A step that no stride can hold leaves one element at most,
+// whose stride means nothing.
+inline int64_t stepped(int64_t stride, int64_t step) {
+  int64_t found = 0;
+  return __builtin_mul_overflow(stride, step, &found) ? stride : found;
+}
+
 // A slice of a dimension whose size is known: all numbers lie inside.
 struct SliceRange {
   int64_t start, stop, step, length;

@@ -289,8 +289,7 @@ struct Put : IndexWriter {
   static constexpr const char* name = "put";
   static Spec check(const Tensor& self, const Tensor& index, const Tensor& source, bool) {
     check_index_type(name, self, index);
-    check_dtype(source.dtype() == self.dtype(), name, "source is ", source.dtype(),
-                ", the tensor is ", self.dtype(), ": they must be the same");
+    check_source(name, self, source);
     rush::check(source.numel() == index.numel(), ErrorKind::Range, name,
                 "source and index must have as many elements: ", source.numel(), " and ",
                 index.numel());

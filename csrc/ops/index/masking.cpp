@@ -77,8 +77,7 @@ struct MaskedScatter {
   static constexpr bool reads_across = true;
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& source) {
     check_mask(name, self, mask);
-    check_dtype(source.dtype() == self.dtype(), name, "the tensor is ", self.dtype(),
-                ", the source is ", source.dtype(), ": they must be the same");
+    check_source(name, self, source);
     return pointwise(name, self, mask, self.dtype());
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& source, const Tensor& out) {

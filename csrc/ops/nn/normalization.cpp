@@ -372,6 +372,8 @@ void check_parameter(const char* op, const char* what, const Tensor& x, const Te
   check(t.dtype() == x.dtype() || (is_reduced_float(x.dtype()) && t.dtype() == DType::Float32),
         ErrorKind::Runtime, op, what, " must have the input's dtype ", x.dtype(), ", got ",
         t.dtype());
+  check(t.device() == x.device(), ErrorKind::Device, op, what, " is on ", t.device(),
+        ", the input is on ", x.device());
 }
 
 void check_image(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -379,7 +381,6 @@ void check_image(const char* op, const Tensor& x, const Tensor& weight, const Te
   check_dtype(is_floating(x.dtype()), op, "not implemented for ", x.dtype(), " tensors");
   check_parameter(op, "weight", x, weight, Dims{x.sizes()[1]});
   check_parameter(op, "bias", x, bias, Dims{x.sizes()[1]});
-  common_device(op, {&x, &weight, &bias});
 }
 
 // running = (1 - momentum) * running + momentum * value, in place.

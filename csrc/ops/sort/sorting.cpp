@@ -128,7 +128,8 @@ struct Topk {
                   const Tensor& values, const Tensor& indices) {
     const int64_t d = wrap_dim(name, dim, self.dim());
     const RowResult v(values, d), i(indices, d);
-    sort_loops(self).topk(name, rows_of(self, d), k, largest, v.rows(), i.rows());
+    const int64_t most = self.dim() > 0 ? k : 1;  // a 0-d result has its element, whatever k is
+    sort_loops(self).topk(name, rows_of(self, d), most, largest, v.rows(), i.rows());
     v.finish(), i.finish();
   }
   static constexpr uint32_t non_differentiable = 2;

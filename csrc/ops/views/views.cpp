@@ -8,6 +8,7 @@
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
+#include "ops/index/index_steps.h"
 
 namespace rush {
 namespace {
@@ -51,7 +52,7 @@ struct Slice {
     const int64_t first = clamp(start.value_or(0)), last = std::max(first, clamp(end.value_or(n)));
     Geometry g{x.sizes(), x.strides(), x.offset() + first * x.strides()[d]};
     g.sizes[d] = (last - first) / step + ((last - first) % step != 0);
-    g.strides[d] *= step;
+    g.strides[d] = stepped(g.strides[d], step);
     return g;
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, int64_t dim,
@@ -431,7 +432,7 @@ struct Unfold {
     Geometry g{x.sizes(), x.strides(), x.offset()};
     if (x.dim() > 0) {
       g.sizes[d] = (n - size) / step + 1;
-      g.strides[d] = stride * step;
+      g.strides[d] = stepped(stride, step);
     }
     g.sizes.push_back(size);
     g.strides.push_back(stride);

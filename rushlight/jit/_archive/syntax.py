@@ -10,7 +10,7 @@ import ast
 from typing import Any
 
 from rushlight.jit._archive.reader import Archive
-from rushlight.jit._script.errors import refuse
+from rushlight.jit._script.errors import Refusal, refuse
 
 __all__ = ["Class", "Code", "Function"]
 
@@ -217,7 +217,8 @@ class Class:
 
     def _assigned(self, target, value):
         if isinstance(target, ast.Name) and target.id in self.names:
-            self.names[target.id] = [str(x) for x in _literal(value)]
+            found = _literal(value)
+            self.names[target.id] = [*map(str, found)] if isinstance(found, list | tuple) else []
         elif (
             isinstance(target, ast.Subscript)
             and isinstance(target.value, ast.Name)
@@ -229,7 +230,7 @@ class Class:
 def _literal(node):
     try:
         return ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
 
 
@@ -260,7 +261,10 @@ class Code:
         found: dict[str, Any] = {}
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
-                found[node.name] = Class(node, file, self.scope)
+                try:
+                    found[node.name] = Class(node, file, self.scope)
+                except Refusal as why:
+                    raise RuntimeError(f"jit.load: '{file}' cannot be read: {why}") from None
             elif isinstance(node, ast.FunctionDef):
                 try:
                     found[node.name] = Function(node, file, self.scope)

@@ -61,6 +61,8 @@ _get_activation_fn = _activation  # PyTorch's name, which programs import
 
 
 def _clones(module, count):
+    if not isinstance(module, Module):
+        raise TypeError(f"transformer: expected a layer to copy, got {type(module).__name__}")
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 

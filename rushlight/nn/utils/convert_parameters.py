@@ -50,13 +50,14 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters: expected a tensor, got {type(vec).__name__}")
-    device, start = None, 0
+    device, start, parameters = None, 0, list(parameters)
     for param in parameters:
         device = _check_device(param, device)
+    if sum(param.numel() for param in parameters) > vec.numel():
+        raise _C.ShapeError(
+            f"vector_to_parameters: the vector of {vec.numel()} elements is too short"
+        )
+    for param in parameters:
         count = param.numel()
-        if start + count > vec.numel():
-            raise _C.ShapeError(
-                f"vector_to_parameters: the vector of {vec.numel()} elements is too short"
-            )
         param.data = vec[start : start + count].view_as(param).data
         start += count

@@ -152,12 +152,9 @@ def reduce_scatter_tensor_coalesced(
 
 
 def all_to_all_single_autograd(
-    self: Tensor,
-    output_split_sizes: list[int] | None,
-    input_split_sizes: list[int] | None,
-    group: Any,
-    tag: str = "",
-) -> Tensor:
+    self: Tensor, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None,
+    group: Any, tag: str = "",
+) -> Tensor:  # fmt: skip
     """Rows go to each rank, and come from each: equally many, or as the sizes say."""
     rows = self.shape[0] if output_split_sizes is None else sum(output_split_sizes)
     out = self.new_empty((rows, *self.shape[1:]))
@@ -168,12 +165,9 @@ def all_to_all_single_autograd(
 
 @rushlight.no_grad()
 def all_to_all_single(
-    self: Tensor,
-    output_split_sizes: list[int] | None,
-    input_split_sizes: list[int] | None,
-    group: Any,
-    tag: str = "",
-) -> Tensor:
+    self: Tensor, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None,
+    group: Any, tag: str = "",
+) -> Tensor:  # fmt: skip
     """Rows go to each rank, and come from each: equally many, or as the sizes say."""
     return all_to_all_single_autograd(self, output_split_sizes, input_split_sizes, group)
 

@@ -345,7 +345,7 @@ def lstsq(
         rcond: singular values below this part of the largest count as zero; None is the dtype's
             epsilon times the larger size.
         driver: 'gels' (A has full rank), 'gelsy', 'gelsd' or 'gelss'.
-        out: four tensors to write the results to.
+        out: tensors to write the four results to.
 
     Returns: (solution, residuals, rank, singular_values): the last three as far as the driver has
         them.

@@ -45,11 +45,9 @@ def settings_of(module: Module) -> StateDictSettings:
 
 
 def set_state_dict_type(
-    module: Module,
-    kind: StateDictType,
-    config: StateDictConfig | None,
+    module: Module, kind: StateDictType, config: StateDictConfig | None,
     optim_config: OptimStateDictConfig | None,
-) -> StateDictSettings:
+) -> StateDictSettings:  # fmt: skip
     """Sets the kind of all wrappers in a module; returns what was set."""
     before = settings_of(module)
     configs = CONFIGS[kind]
@@ -146,13 +144,9 @@ def register(module: Any) -> None:
 
 @contextlib.contextmanager
 def summon_full_params(
-    module: Module,
-    recurse: bool = True,
-    writeback: bool = True,
-    rank0_only: bool = False,
-    offload_to_cpu: bool = False,
-    with_grads: bool = False,
-) -> Iterator[None]:
+    module: Module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False,
+    offload_to_cpu: bool = False, with_grads: bool = False,
+) -> Iterator[None]:  # fmt: skip
     """Whole parameters stand in the modules inside; what is written to them is kept after it.
 
     Args:
@@ -261,13 +255,9 @@ def sharded_optim_state_dict(model: Module, optim: Any, group: Any = None) -> di
 
 
 def optim_state_dict_to_load(
-    model: Module,
-    optim: Any,
-    optim_state_dict: dict[str, Any],
-    is_named_optimizer: bool = False,
-    load_directly: bool = False,
-    group: Any = None,
-) -> dict[str, Any]:
+    model: Module, optim: Any, optim_state_dict: dict[str, Any], is_named_optimizer: bool = False,
+    load_directly: bool = False, group: Any = None,
+) -> dict[str, Any]:  # fmt: skip
     """What ``optim.load_state_dict`` takes of such a state; ``load_directly`` gives it to it."""
     names = _names(model)
     params = [p for group_ in optim.param_groups for p in group_["params"]]

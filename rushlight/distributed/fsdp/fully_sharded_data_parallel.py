@@ -125,24 +125,17 @@ class FullyShardedDataParallel(Module):
     """
 
     def __init__(
-        self,
-        module: Module,
-        process_group: Any = None,
-        sharding_strategy: ShardingStrategy | None = None,
-        cpu_offload: CPUOffload | None = None,
+        self, module: Module, process_group: Any = None,
+        sharding_strategy: ShardingStrategy | None = None, cpu_offload: CPUOffload | None = None,
         auto_wrap_policy: Any = None,
         backward_prefetch: BackwardPrefetch | None = BackwardPrefetch.BACKWARD_PRE,
         mixed_precision: MixedPrecision | None = None,
         ignored_modules: Iterable[Module] | None = None,
-        param_init_fn: Callable[[Module], None] | None = None,
-        device_id: Any = None,
-        sync_module_states: bool = False,
-        forward_prefetch: bool = False,
-        limit_all_gathers: bool = True,
-        use_orig_params: bool = False,
-        ignored_states: Iterable[Any] | None = None,
-        device_mesh: DeviceMesh | None = None,
-    ) -> None:
+        param_init_fn: Callable[[Module], None] | None = None, device_id: Any = None,
+        sync_module_states: bool = False, forward_prefetch: bool = False,
+        limit_all_gathers: bool = True, use_orig_params: bool = False,
+        ignored_states: Iterable[Any] | None = None, device_mesh: DeviceMesh | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         if not isinstance(module, Module):
             raise TypeError(
@@ -297,11 +290,10 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def set_state_dict_type(
-        module: Module,
-        state_dict_type: StateDictType,
+        module: Module, state_dict_type: StateDictType,
         state_dict_config: StateDictConfig | None = None,
         optim_state_dict_config: OptimStateDictConfig | None = None,
-    ) -> StateDictSettings:
+    ) -> StateDictSettings:  # fmt: skip
         """The kind of state that the module gives and takes from now on; returns what was set."""
         return states.set_state_dict_type(
             module, state_dict_type, state_dict_config, optim_state_dict_config
@@ -315,11 +307,10 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextlib.contextmanager
     def state_dict_type(
-        module: Module,
-        state_dict_type: StateDictType,
+        module: Module, state_dict_type: StateDictType,
         state_dict_config: StateDictConfig | None = None,
         optim_state_dict_config: OptimStateDictConfig | None = None,
-    ) -> Iterator[None]:
+    ) -> Iterator[None]:  # fmt: skip
         """The kind of state inside."""
         before = states.set_state_dict_type(
             module, state_dict_type, state_dict_config, optim_state_dict_config

@@ -79,15 +79,9 @@ def make_histogram(
 
 
 def histogram_raw(
-    name: str,
-    min: float,
-    max: float,
-    num: int,
-    sum: float,
-    sum_squares: float,
-    bucket_limits: Sequence[float],
-    bucket_counts: Sequence[float],
-) -> Summary:
+    name: str, min: float, max: float, num: int, sum: float, sum_squares: float,
+    bucket_limits: Sequence[float], bucket_counts: Sequence[float],
+) -> Summary:  # fmt: skip
     """A histogram whose counts are known."""
     proto = HistogramProto(
         min=min, max=max, num=num, sum=sum, sum_squares=sum_squares,
@@ -119,13 +113,9 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") 
 
 
 def image_boxes(
-    tag: str,
-    tensor_image: Any,
-    tensor_boxes: Any,
-    rescale: float = 1,
-    dataformats: str = "CHW",
+    tag: str, tensor_image: Any, tensor_boxes: Any, rescale: float = 1, dataformats: str = "CHW",
     labels: Any = None,
-) -> Summary:
+) -> Summary:  # fmt: skip
     """An image with boxes (x1, y1, x2, y2) drawn in it."""
     found = as_image(tensor_image, dataformats).copy()
     boxes = as_array(tensor_boxes).reshape(-1, 4)
@@ -273,16 +263,9 @@ def pr_curve(
 
 
 def pr_curve_raw(
-    tag: str,
-    tp: Any,
-    fp: Any,
-    tn: Any,
-    fn: Any,
-    precision: Any,
-    recall: Any,
-    num_thresholds: int = 127,
-    weights: Any = None,
-) -> Summary:
+    tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any,
+    num_thresholds: int = 127, weights: Any = None,
+) -> Summary:  # fmt: skip
     """A curve of precision and recall that is known."""
     rows = np.stack([as_array(x) for x in (tp, fp, tn, fn, precision, recall)])
     return _pr_curve(tag, rows, min(num_thresholds, 127))

@@ -21,12 +21,9 @@ class FileWriter:
     """Writes events to a file of its own in a folder."""
 
     def __init__(
-        self,
-        log_dir: str | None,
-        max_queue: int = 10,
-        flush_secs: int = 120,
+        self, log_dir: str | None, max_queue: int = 10, flush_secs: int = 120,
         filename_suffix: str = "",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
 
     def get_logdir(self) -> str:
@@ -68,14 +65,9 @@ class SummaryWriter:
     """Logs numbers, images, texts, ... of a run into a folder (runs/<time>_<host> by default)."""
 
     def __init__(
-        self,
-        log_dir: str | None = None,
-        comment: str = "",
-        purge_step: int | None = None,
-        max_queue: int = 10,
-        flush_secs: int = 120,
-        filename_suffix: str = "",
-    ) -> None:
+        self, log_dir: str | None = None, comment: str = "", purge_step: int | None = None,
+        max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = "",
+    ) -> None:  # fmt: skip
         if not log_dir:
             import socket
             from datetime import datetime
@@ -114,25 +106,17 @@ class SummaryWriter:
         self._get_file_writer().add_summary(summary, step, walltime)
 
     def add_scalar(
-        self,
-        tag: str,
-        scalar_value: Any,
-        global_step: int | None = None,
-        walltime: float | None = None,
-        new_style: bool = False,
-        double_precision: bool = False,
-    ) -> None:
+        self, tag: str, scalar_value: Any, global_step: int | None = None,
+        walltime: float | None = None, new_style: bool = False, double_precision: bool = False,
+    ) -> None:  # fmt: skip
         """One number."""
         found = summaries.scalar(tag, scalar_value, new_style, double_precision)
         self._add(found, global_step, walltime)
 
     def add_scalars(
-        self,
-        main_tag: str,
-        tag_scalar_dict: Mapping[str, Any],
-        global_step: int | None = None,
+        self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: int | None = None,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Several numbers in one plot; each gets a run (a folder) of its own."""
         walltime = time.time() if walltime is None else walltime
         self._get_file_writer()
@@ -146,30 +130,17 @@ class SummaryWriter:
             writer.add_summary(summaries.scalar(main_tag, value), global_step, walltime)
 
     def add_histogram(
-        self,
-        tag: str,
-        values: Any,
-        global_step: int | None = None,
-        bins: Any = "tensorflow",
-        walltime: float | None = None,
-        max_bins: int | None = None,
-    ) -> None:
+        self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
+        walltime: float | None = None, max_bins: int | None = None,
+    ) -> None:  # fmt: skip
         """How values are spread."""
         self._add(summaries.histogram(tag, values, bins, max_bins), global_step, walltime)
 
     def add_histogram_raw(
-        self,
-        tag: str,
-        min: float,
-        max: float,
-        num: int,
-        sum: float,
-        sum_squares: float,
-        bucket_limits: Sequence[float],
-        bucket_counts: Sequence[float],
-        global_step: int | None = None,
-        walltime: float | None = None,
-    ) -> None:
+        self, tag: str, min: float, max: float, num: int, sum: float, sum_squares: float,
+        bucket_limits: Sequence[float], bucket_counts: Sequence[float],
+        global_step: int | None = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
         """A histogram whose counts are known."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("add_histogram_raw: needs as many bucket_limits as bucket_counts, "
@@ -180,24 +151,16 @@ class SummaryWriter:
         self._add(found, global_step, walltime)
 
     def add_image(
-        self,
-        tag: str,
-        img_tensor: Any,
-        global_step: int | None = None,
-        walltime: float | None = None,
-        dataformats: str = "CHW",
-    ) -> None:
+        self, tag: str, img_tensor: Any, global_step: int | None = None,
+        walltime: float | None = None, dataformats: str = "CHW",
+    ) -> None:  # fmt: skip
         """An image: bytes, or floats from 0 to 1."""
         self._add(summaries.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
     def add_images(
-        self,
-        tag: str,
-        img_tensor: Any,
-        global_step: int | None = None,
-        walltime: float | None = None,
-        dataformats: str = "NCHW",
-    ) -> None:
+        self, tag: str, img_tensor: Any, global_step: int | None = None,
+        walltime: float | None = None, dataformats: str = "NCHW",
+    ) -> None:  # fmt: skip
         """Several images in a grid."""
         if isinstance(img_tensor, list):
             from rushlight import _C
@@ -206,28 +169,18 @@ class SummaryWriter:
         self._add(summaries.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
     def add_image_with_boxes(
-        self,
-        tag: str,
-        img_tensor: Any,
-        box_tensor: Any,
-        global_step: int | None = None,
-        walltime: float | None = None,
-        rescale: float = 1,
-        dataformats: str = "CHW",
+        self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None,
+        walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
         labels: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """An image with boxes drawn in it."""
         found = summaries.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels)
         self._add(found, global_step, walltime)
 
     def add_figure(
-        self,
-        tag: str,
-        figure: Any,
-        global_step: int | None = None,
-        close: bool = True,
+        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A figure of matplotlib's, or a list of them."""
         import numpy as np
 
@@ -239,34 +192,23 @@ class SummaryWriter:
             self.add_image(tag, pictures[0], global_step, walltime, dataformats="HWC")
 
     def add_video(
-        self,
-        tag: str,
-        vid_tensor: Any,
-        global_step: int | None = None,
-        fps: float = 4,
+        self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Frames (batch, time, channels, height, width)."""
         self._add(summaries.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
-        self,
-        tag: str,
-        snd_tensor: Any,
-        global_step: int | None = None,
-        sample_rate: int = 44100,
+        self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Sound from -1 to 1."""
         self._add(summaries.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
     def add_text(
-        self,
-        tag: str,
-        text_string: str,
-        global_step: int | None = None,
+        self, tag: str, text_string: str, global_step: int | None = None,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Words, shown as Markdown."""
         self._add(summaries.text(tag, text_string), global_step, walltime)
 
@@ -289,59 +231,38 @@ class SummaryWriter:
         self._get_file_writer().add_graph(onnx_graph(prototxt))
 
     def add_graph(
-        self,
-        model: Any,
-        input_to_model: Any = None,
-        verbose: bool = False,
+        self, model: Any, input_to_model: Any = None, verbose: bool = False,
         use_strict_trace: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """The modules of a model, as the page of graphs shows them; run once if there is input."""
         from rushlight.utils.tensorboard._model_graph import model_graph
 
         self._get_file_writer().add_graph(model_graph(model, input_to_model))
 
     def add_embedding(
-        self,
-        mat: Any,
-        metadata: Sequence[Any] | None = None,
-        label_img: Any = None,
-        global_step: int | None = None,
-        tag: str = "default",
+        self, mat: Any, metadata: Sequence[Any] | None = None, label_img: Any = None,
+        global_step: int | None = None, tag: str = "default",
         metadata_header: Sequence[str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Points for the projector, with labels and small images."""
         from rushlight.utils.tensorboard._embedding import write_embedding
 
         write_embedding(self, mat, metadata, label_img, global_step, tag, metadata_header)
 
     def add_pr_curve(
-        self,
-        tag: str,
-        labels: Any,
-        predictions: Any,
-        global_step: int | None = None,
-        num_thresholds: int = 127,
-        weights: Any = None,
-        walltime: float | None = None,
-    ) -> None:
+        self, tag: str, labels: Any, predictions: Any, global_step: int | None = None,
+        num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
         """Precision and recall at many thresholds."""
         found = summaries.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(found, global_step, walltime)
 
     def add_pr_curve_raw(
-        self,
-        tag: str,
-        true_positive_counts: Any,
-        false_positive_counts: Any,
-        true_negative_counts: Any,
-        false_negative_counts: Any,
-        precision: Any,
-        recall: Any,
-        global_step: int | None = None,
-        num_thresholds: int = 127,
-        weights: Any = None,
+        self, tag: str, true_positive_counts: Any, false_positive_counts: Any,
+        true_negative_counts: Any, false_negative_counts: Any, precision: Any, recall: Any,
+        global_step: int | None = None, num_thresholds: int = 127, weights: Any = None,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A curve of precision and recall that is known."""
         found = summaries.pr_curve_raw(
             tag, true_positive_counts, false_positive_counts, true_negative_counts,
@@ -368,28 +289,20 @@ class SummaryWriter:
         self._add(summaries.custom_scalars(layout), None, None)
 
     def add_mesh(
-        self,
-        tag: str,
-        vertices: Any,
-        colors: Any = None,
-        faces: Any = None,
-        config_dict: Mapping[str, Any] | None = None,
-        global_step: int | None = None,
+        self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
+        config_dict: Mapping[str, Any] | None = None, global_step: int | None = None,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Meshes or clouds of points: vertices, colours and faces of [batch, count, 3] each."""
         from rushlight.utils.tensorboard._mesh import mesh
 
         self._add(mesh(tag, vertices, colors, faces, config_dict), global_step, walltime)
 
     def add_hparams(
-        self,
-        hparam_dict: dict[str, Any],
-        metric_dict: dict[str, Any],
-        hparam_domain_discrete: dict[str, Any] | None = None,
-        run_name: str | None = None,
+        self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
+        hparam_domain_discrete: dict[str, Any] | None = None, run_name: str | None = None,
         global_step: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """The hyperparameters of a run and what came out, in a run (a folder) of their own."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("add_hparams: hparam_dict and metric_dict must be dicts")

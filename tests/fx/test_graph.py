@@ -60,8 +60,10 @@ def test_users_follow_arguments():
     assert b.args == (3, a, x)
     b.replace_input_with(a, x)
     assert b.args == (3, x, x) and not a.users
+    b.args = [x]
+    assert b.args == (x,)
     with pytest.raises(TypeError, match="tuple"):
-        b.args = [x]
+        b.args = x
 
 
 def test_arguments_do_not_change_by_themselves():

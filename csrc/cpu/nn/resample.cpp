@@ -330,6 +330,7 @@ void fold_cpu(const PatchShape& s, const Tensor& columns, const Tensor& x) {
 
 const bool registered = [] {
   ImageLoops& loops = image_loops(DeviceType::CPU);
+  loops.resamples_bytes = true;
   loops.resample = resample_cpu;
   loops.resample_backward = resample_backward_cpu;
   loops.unfold = unfold_cpu;

@@ -27,19 +27,19 @@ RUSH_FN Pack<T, V> read_once(const T* p) {
 }
 
 template <class T, int R>
-__global__ void __launch_bounds__(kThreads) few_rows(FewRowsArgs all) {
+__global__ void __launch_bounds__(kThreads) few_rows(FewRowsArgs args) {
   after_earlier();
   constexpr int kPack = 8, kStep = 32 * kPack, kAhead = 2, kWarps = kThreads / 32;
   __shared__ float joined[kWarps][R];
-  const MatmulArgs& args = all.call;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % all.parts;
-  const i64 col = i64(blockIdx.x) * (kWarps / all.parts) + warp / all.parts;
+  const MatmulArgs& call = args.call;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % args.parts;
+  const i64 col = i64(blockIdx.x) * (kWarps / args.parts) + warp / args.parts;
   float sum[R] = {};
-  if (col < args.n) {
-    const int first = part * all.each, size = int(args.k) - first;
-    const int end = size < all.each ? size : all.each;
-    const T* a = typed<T>(args.a) + first;
-    const T* b = typed<T>(args.b) + col * args.b_col + first;
+  if (col < call.n) {
+    const int first = part * args.each, size = int(call.k) - first;
+    const int end = size < args.each ? size : args.each;
+    const T* a = typed<T>(call.a) + first;
+    const T* b = typed<T>(call.b) + col * call.b_col + first;
 #pragma unroll 1
     for (int k = lane * kPack; k < end; k += kAhead * kStep) {
       Pack<T, kPack> x[R][kAhead], y[kAhead];
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads) few_rows(FewRowsArgs all) {
         if (k + j * kStep >= end) continue;
         y[j] = read_once<kPack>(b + k + j * kStep);
 #pragma unroll
-        for (int r = 0; r < R; ++r) x[r][j] = load_pack<kPack>(a + r * args.a_row + k + j * kStep);
+        for (int r = 0; r < R; ++r) x[r][j] = load_pack<kPack>(a + r * call.a_row + k + j * kStep);
       }
 #pragma unroll
       for (int j = 0; j < kAhead; ++j) {
@@ -66,11 +66,11 @@ __global__ void __launch_bounds__(kThreads) few_rows(FewRowsArgs all) {
     if (lane == 0) joined[warp][r] = sum[r];
   }
   __syncthreads();
-  if (part != 0 || lane >= R || col >= args.n) return;
+  if (part != 0 || lane >= R || col >= call.n) return;
   float total = joined[warp][lane];
-  for (int p = 1; p < all.parts; ++p) total += joined[warp + p][lane];
-  const float bias = args.bias ? float(typed<T>(args.bias)[col]) : 0.0f;
-  typed<T>(args.out)[lane * args.out_row + col * args.out_col] = T(total + bias);
+  for (int p = 1; p < args.parts; ++p) total += joined[warp + p][lane];
+  const float bias = call.bias ? float(typed<T>(call.bias)[col]) : 0.0f;
+  typed<T>(call.out)[lane * call.out_row + col * call.out_col] = T(total + bias);
 }
 
 }  // namespace rush

@@ -19,6 +19,7 @@ struct PatchShape {
 struct ImageLoops {
   // y is dense, and equal to x but for the size of dim; x lies in any way.
   void (*resample)(const Tensor& x, int64_t dim, const Resampling& how, const Tensor& y) = nullptr;
+  bool resamples_bytes = false;  // as whole numbers, as PyTorch does; else floating only
   void (*resample_backward)(const Tensor& g, int64_t dim, const Resampling& how,
                             const Tensor& gx) = nullptr;
   // All spatial dims of (batch, channels, ...) at once; y contiguous or channels-last; how: of

@@ -55,7 +55,7 @@ struct ResampleAlong {
 struct Resample : ResampleAlong<"interpolate", _resample_backward> {
   static Spec check(const Tensor& x, int64_t dim, int64_t size, std::string_view, bool, double) {
     dim = wrap_dim(name, dim, x.dim());
-    const bool bytes = x.dtype() == DType::UInt8 && !x.device().is_cuda();
+    const bool bytes = x.dtype() == DType::UInt8 && (x.is_meta() || image_loops(x).resamples_bytes);
     check_dtype(is_floating(x.dtype()) || bytes, name, "not implemented for ", x.dtype(),
                 " tensors");
     check_shape(size > 0 && x.sizes()[size_t(dim)] > 0, name,

@@ -50,6 +50,10 @@ void Judge::run() {
     try {
       beat();
     } catch (const NetworkError& error) {
+      // Whoever holds it may have left in order, and what it sent last is still on its way.
+      std::unique_lock lock(mutex_);
+      if (wake_.wait_for(lock, kMessagesArriveIn, [&] { return stop_; })) return;
+      lock.unlock();
       decide(concat("the store of the process group cannot be reached (", error.message(),
                     "): the process that holds it, rank 0 or the launcher, ended or stands still"));
       return;

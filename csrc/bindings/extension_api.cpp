@@ -7,9 +7,9 @@
 namespace rush::py {
 namespace {
 
-bool raise_ours() {
+bool raise_ours(const std::exception_ptr& error) {
   try {
-    throw;
+    std::rethrow_exception(error);
   } catch (const Error&) {
     raise_current();
   } catch (const CarriedError&) {
@@ -50,6 +50,7 @@ const ExtensionApi api = {
     read_device,
     [](const Scalar& s) { return wrap(s); },
     scalar_from_python,
+    [] { return raise_ours(std::current_exception()); },
     raise_ours,
 };
 

@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <exception>
+
 #include "core/tensor.h"
 
 // A static variable of an inline function is one for all modules of a process, unless the function is
@@ -25,10 +27,14 @@ struct ExtensionApi {
   bool (*unwrap_device)(PyObject* o, Device& device);
   PyObject* (*wrap_scalar)(const Scalar& s);
   bool (*unwrap_scalar)(PyObject* o, Scalar& s);
-  // In a catch block: sets the Python exception if the one in flight is Rushlight's.
+  // In a catch block: sets the Python exception if the one in flight is Rushlight's. For modules
+  // that were built for version 1.
   bool (*raise_current)();
+  // Sets the Python exception if the error is Rushlight's. By a pointer: an exception that is in
+  // flight is known to the C++ runtime of the module that caught it, which may be another one.
+  bool (*raise)(const std::exception_ptr& error);
 };
-inline constexpr int kExtensionApi = 1;
+inline constexpr int kExtensionApi = 2;
 
 // The table; null with an exception set where the package cannot be had. With the GIL.
 RUSH_OF_THIS_MODULE inline const ExtensionApi* extension_api() {

@@ -19,11 +19,7 @@ RUSH_OF_THIS_MODULE inline const ExtensionApi& python() {
   if (!api) throw pybind11::error_already_set();
   static const bool registered = [] {
     pybind11::register_local_exception_translator([](std::exception_ptr p) {
-      try {
-        if (p) std::rethrow_exception(p);
-      } catch (...) {
-        if (!extension_api()->raise_current()) throw;
-      }
+      if (p && !extension_api()->raise(p)) std::rethrow_exception(p);
     });
     return true;
   }();

@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
     joined[threadIdx.x] = all;
   }
   __syncthreads();
-  // Four cells of four blocks at a time: where there are fewer, zeros are added.
+  // Four cells of four blocks at a time, read together.
   constexpr int kCells = 4, kSplits = 4;
   for (int i = threadIdx.x; i < cells; i += kCells * kTileThreads) {
     float value[kCells] = {};

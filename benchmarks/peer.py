@@ -1,4 +1,4 @@
-"""Times the same statement in several libraries, each in a process of its own, in turns.
+"""Times the same statement in several libraries in turns, with one process per library.
 
 A figure is a ratio to a peer. All sides run alternately in one go, so that a machine that slows
 down for a while slows all; each reports its median and the spread of the middle half of its runs,

@@ -170,10 +170,11 @@ def main() -> int:
         names = [side.module for side in sides]
         header = ["what", *(f"{n}, ms" for n in names), *(f"to {n}" for n in names[1:]), "bar", ""]
         parts.append(f"## {title}\n\n" + markdown(header, rows))
-    header = ["float32 step", "10^9 operations", "best rate, 10^9/s", "at that rate, ms"]
-    table = markdown(header, products_alone(args.threads))
-    parts.append("## What products and convolutions alone take\n\n" + table)
-    print(table)
+    if any(args.only in f"PyTorch as it is: {name}, training, float32" for name in MODELS):
+        header = ["float32 step", "10^9 operations", "best rate, 10^9/s", "at that rate, ms"]
+        table = markdown(header, products_alone(args.threads))
+        parts.append("## What products and convolutions alone take\n\n" + table)
+        print(table)
     if not args.no_report:
         title = f"Models people train today, small, on the CPU, {args.threads} threads"
         write_report("transformers_small", title, *parts)

@@ -335,6 +335,16 @@ def test_what_is_refused():
             optimizer = rl.optim.SGD(model.parameters(), lr=0.1)
             unknown = {"state": {"x": {}}, "param_groups": []}
             FSDP.optim_state_dict_to_load(model, optimizer, unknown)
+        with pytest.raises(ValueError, match="none of the model's"):
+            FSDP.optim_state_dict(model, rl.optim.SGD(Model().parameters(), lr=0.1))
+        with pytest.raises(TypeError, match="expected a ShardingStrategy, got 'NO_SHARD'"):
+            FSDP(Model(), sharding_strategy="NO_SHARD")
+        with pytest.raises(TypeError, match="expected a StateDictType"):
+            FSDP.set_state_dict_type(model, "FULL_STATE_DICT")
+        partial = Model().state_dict()
+        del partial["last.bias"]
+        found = model.load_state_dict({**partial, "more": rl.ones(1)}, strict=False)
+        assert found.missing_keys == ["last.bias"] and found.unexpected_keys == ["more"]
         with pytest.raises(ValueError, match="bool or a dict"):
             FSDP(Model(), auto_wrap_policy=CustomPolicy(lambda m: 3))
 

@@ -120,6 +120,12 @@ print(s['batched_kernels'] == before, s['engaged'], s['off'])
     assert out[0].startswith(f"True False {why}")
 
 
+def test_it_is_on_unless_it_is_turned_off(run):
+    for value, on in {"": "True", "1": "True", "0": "False"}.items():
+        code = "print(rl.config.coalesce_launches)"
+        assert run(code, RUSHLIGHT_COALESCE_LAUNCHES=value) == [on]
+
+
 def test_settings_and_old_drivers_turn_it_off(run):
     off = "rl.config.coalesce_launches = False\n"
     out = run(REPEATED + off + "s = steps()\nprint(s['batched_kernels'], s['off'])")

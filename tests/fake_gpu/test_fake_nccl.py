@@ -382,6 +382,28 @@ def test_pipelines(run_gpus):
     run_gpus(PIPELINES, 3)
 
 
+def test_launches_are_not_coalesced_while_ranks_are_connected(run_gpus):
+    """A graph that is made while a kernel waits for another rank could wait for it, too."""
+    run_gpus(
+        """
+x = rl.zeros(8, device="cuda")
+def batched():
+    for _ in range(100):
+        x.add_(1).mul_(2)
+    cuda.synchronize()
+    return cuda.coalescing_stats()["batched_kernels"]
+from rushlight import cuda
+assert (before := batched()) > 0
+dist.all_reduce(x)
+during = batched()  # (what was kept back when they connected is queued then)
+assert batched() == during
+dist.destroy_process_group()
+assert batched() > during
+""",
+        FAKE_CUDA_PARAMETERS="4",
+    )
+
+
 def test_messages_are_queued_in_the_programs_order(run_gpus, tmp_path):
     """Also those that had to wait until their ranks were connected: once a message was received,
     the program may do what keeps others from queueing."""

@@ -29,8 +29,21 @@ def clean(name: str) -> str:
     return name.replace(PREFIX, "")
 
 
-def _wrappers(module: Module) -> list[Any]:
-    return [m for m in module.modules() if hasattr(type(m), "fsdp_modules")]
+class Wrapper(Module):
+    """What states see of a FullyShardedDataParallel: they are those of the module in it."""
+
+    _fsdp_wrapped_module: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = StateDictSettings()
+        self._register_state_dict_hook(_after_state_dict)
+        self._register_load_state_dict_pre_hook(_before_load, with_module=True)
+        self.register_load_state_dict_post_hook(_after_load)
+
+
+def _wrappers(module: Module) -> list[Wrapper]:
+    return [m for m in module.modules() if isinstance(m, Wrapper)]
 
 
 def settings_of(module: Module) -> StateDictSettings:
@@ -50,6 +63,8 @@ def set_state_dict_type(
 ) -> StateDictSettings:  # fmt: skip
     """Sets the kind of all wrappers in a module; returns what was set."""
     before = settings_of(module)
+    if not isinstance(kind, StateDictType):
+        raise TypeError(f"set_state_dict_type: expected a StateDictType, got {kind!r}")
     configs = CONFIGS[kind]
     for given, wanted in ((config, configs[0]), (optim_config, configs[1])):
         if given is not None and not isinstance(given, wanted):
@@ -136,10 +151,9 @@ def _before_load(module: Any, state: dict[str, Any], prefix: str, *rest: Any) ->
             state[inner + name] = _fitted(state[inner + name], parameter)
 
 
-def register(module: Any) -> None:
-    """Makes a wrapper's states those of what it wraps."""
-    module._register_state_dict_hook(_after_state_dict)
-    module._register_load_state_dict_pre_hook(_before_load, with_module=True)
+def _after_load(module: Any, keys: Any) -> None:
+    for names in (keys.missing_keys, keys.unexpected_keys):
+        names[:] = [clean(name) for name in names]
 
 
 @contextlib.contextmanager
@@ -212,7 +226,13 @@ def _by_name(model: Module, optim: Any, raw: dict[str, Any] | None) -> dict[str,
     """An optimiser's state under the names of parameters."""
     raw = optim.state_dict() if raw is None else raw
     names = _names(model)
-    found = [names[id(p)] for group in optim.param_groups for p in group["params"]]
+    params = [p for group in optim.param_groups for p in group["params"]]
+    if any(id(p) not in names for p in params):
+        raise ValueError(
+            "optim_state_dict: the optimiser has a parameter that is none of the model's; it was "
+            "made before the model was wrapped, or for another one"
+        )
+    found = [names[id(p)] for p in params]
     numbers = [i for group in raw["param_groups"] for i in group["params"]]
     known = dict(zip(numbers, found, strict=True))
     return {
@@ -261,7 +281,7 @@ def optim_state_dict_to_load(
     """What ``optim.load_state_dict`` takes of such a state; ``load_directly`` gives it to it."""
     names = _names(model)
     params = [p for group_ in optim.param_groups for p in group_["params"]]
-    by_name = {names[id(p)]: (i, p) for i, p in enumerate(params)}
+    by_name = {names.get(id(p), ""): (i, p) for i, p in enumerate(params)}
     unknown = [n for n in optim_state_dict["state"] if n not in by_name]
     if unknown:
         raise ValueError(f"optim_state_dict_to_load: the optimiser has no parameter {unknown[0]!r}")

@@ -17,7 +17,7 @@ from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh, mesh_of_all
 from rushlight.distributed.fsdp import _full_states as states
-from rushlight.distributed.fsdp._fully_shard import _cast, fully_shard
+from rushlight.distributed.fsdp._fully_shard import FSDPModule, _cast, fully_shard
 from rushlight.distributed.fsdp._policies import CPUOffloadPolicy, MixedPrecisionPolicy
 from rushlight.distributed.fsdp.api import (
     BackwardPrefetch,
@@ -92,7 +92,7 @@ def _fill_meta(module: Module, init: Callable[[Module], None] | None, device: An
         reset()
 
 
-class FullyShardedDataParallel(Module):
+class FullyShardedDataParallel(states.Wrapper):
     """A module whose parameters are cut over the ranks, and whole while they compute.
 
     Args:
@@ -142,6 +142,10 @@ class FullyShardedDataParallel(Module):
                 f"FullyShardedDataParallel: expected a module, got {type(module).__name__}"
             )
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
+        if not isinstance(strategy, ShardingStrategy):
+            raise TypeError(
+                f"FullyShardedDataParallel: expected a ShardingStrategy, got {strategy!r}"
+            )
         mixed = mixed_precision or MixedPrecision()
         if mixed.keep_low_precision_grads:
             raise NotImplementedError(
@@ -198,11 +202,9 @@ class FullyShardedDataParallel(Module):
         self.sharding_strategy = strategy
         self.mixed_precision = mixed
         self._is_root = True
-        self._settings = StateDictSettings()
         for inner in self.fsdp_modules(self):
             if inner is not self:
                 inner._is_root = False
-        states.register(self)
 
     @property
     def module(self) -> Module:
@@ -253,7 +255,7 @@ class FullyShardedDataParallel(Module):
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Backward inside only collects gradients; the next one outside averages all."""
-        units = [m._fsdp_unit for m in self.modules() if hasattr(type(m), "_units")]
+        units = [m._fsdp_unit for m in self.modules() if isinstance(m, FSDPModule)]
         before = [unit.syncs for unit in units]
         for unit in units:
             unit.syncs = False

@@ -226,7 +226,7 @@ class FullyShardedDataParallel(states.Wrapper):
 
     def __getitem__(self, key: Any) -> Module:
         """Parts of the wrapped module, where it has such."""
-        return self._fsdp_wrapped_module[key]  # type: ignore[index]
+        return self._fsdp_wrapped_module[key]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The wrapped module's."""

@@ -328,6 +328,16 @@ def with_values(x: NestedTensor, values: Tensor, ragged_idx: int | None = None) 
     return make(values, x._ragged, x._ragged_idx if ragged_idx is None else ragged_idx, x._jagged)
 
 
+def join(parts: Sequence[Tensor], at: int, jagged: bool) -> NestedTensor:
+    """A nested tensor of parts that differ in dim `at` at most, with history."""
+    ends = [0]
+    for part in parts:
+        ends.append(ends[-1] + part.shape[at])
+    values = _C.cat(list(parts), at)
+    offsets = _C.tensor(ends, dtype=_C.int64, device=values.device)
+    return make(values, Ragged(offsets, None, ends[-1]), at + 1, jagged)
+
+
 def contiguous(x: NestedTensor) -> NestedTensor:
     """The same tensor with its sequences one behind the other in contiguous values."""
     at = x._ragged_idx - 1

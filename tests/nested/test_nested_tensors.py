@@ -109,8 +109,19 @@ def test_along_the_ragged_dim():
     assert rl.allclose(NT.sum(), rl.cat(PARTS).sum())
     assert rl.allclose(HOLES.sum(), rl.cat(HOLES.unbind()).sum())  # PyTorch adds the holes
     assert NT.sum(1)[2].tolist() == [0] * 4
+    turning = x * (1 + 2j)
+    np.testing.assert_allclose(turning.var(1).numpy(), 5 * x.var(1).numpy(), 1e-12)
     with pytest.raises(RuntimeError, match="batch"):
         NT.sum(0)
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+def test_sums_of_half_types_are_those_of_floats(dtype):
+    parts = [(rl.arange(n) % 7 / 4).to(dtype)[:, None] for n in (3000, 5)]
+    x = rl.nested.nested_tensor(parts, layout=rl.jagged)
+    for f in (rl.sum, rl.mean, rl.var, rl.std):
+        found, want = f(x, 1), rl.stack([f(p.float(), 0) for p in parts])
+        assert found.dtype == dtype and rl.equal(found, want.to(dtype))
 
 
 def test_tensors_of_one_size_broadcast():
@@ -122,6 +133,8 @@ def test_tensors_of_one_size_broadcast():
     same(turned + one.transpose(1, 2), [(p + one[i]).t() for i, p in enumerate(PARTS)])
     with pytest.raises(RuntimeError, match="broadcast"):
         NT + double(4, 3, 4)
+    with pytest.raises(RuntimeError, match="holes"):
+        HOLES.clone().add_(one[:3])
     with pytest.raises(RuntimeError, match="differ"):
         NT + rl.nested.nested_tensor([double(3, 4)] * 4, layout=rl.jagged)
 
@@ -144,6 +157,38 @@ def test_sizes():
         int(NT.size(1))
     with pytest.raises(IndexError, match="out of range"):
         NT.size(3)
+
+
+def test_the_ragged_dim_stays():
+    """Also where the parts at hand have one length."""
+    turned = NT.transpose(1, 2)
+    some = turned.chunk(4)[1]
+    assert [some.size(0), some.size(1)] == [1, 4]
+    same(some.transpose(1, 2), [PARTS[1]])
+    assert rl.cat([some, some]).sum(2).shape == (2, 4)
+    with pytest.raises(RuntimeError, match="different dims"):
+        rl.cat([some, some.transpose(1, 2)])
+
+
+def test_arguments_by_name():
+    same(rl.matmul(NT, other=WEIGHT.t()), dense("matmul", WEIGHT.t()))
+    same(rl.permute(NT, dims=(0, 2, 1)), dense("t"))
+    same(rl.reshape(NT, shape=(4, -1, 2, 2)), [p.reshape(-1, 2, 2) for p in PARTS])
+    same(NT[()], PARTS)
+
+
+def test_products_from_the_left():
+    same(WEIGHT @ NT.transpose(1, 2), [WEIGHT @ p.t() for p in PARTS])
+    same(WEIGHT[0] @ NT.transpose(1, 2), [WEIGHT[0] @ p.t() for p in PARTS])
+    lines = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=rl.jagged)
+    for left in (rl.ones(2, 2), rl.ones(2)):
+        with pytest.raises(NotImplementedError, match="ragged"):
+            left @ lines
+
+
+def test_no_sequences():
+    x = rl.nested.nested_tensor_from_jagged(rl.ones(4), rl.tensor([0]))
+    assert (len(x), x.numel(), x.sum().item()) == (0, 0, 0)
 
 
 def test_padding():
@@ -185,6 +230,11 @@ def test_ways_to_make_them():
     (lambda: rl.nested.nested_tensor_from_jagged(rl.ones(4), rl.tensor([0, 5])), "lie in"),
     (lambda: rl.nested.nested_tensor_from_jagged(rl.ones(4), rl.tensor([0, 3, 2])), "lie in"),
     (lambda: rl.nested.nested_tensor_from_jagged(rl.ones(4)), "offsets or lengths"),
+    (lambda: rl.nested.nested_tensor_from_jagged(
+        rl.ones(4), rl.tensor([0, 2, 4]), rl.tensor([4, 2])), "into the next"),
+    (lambda: rl.nested.nested_tensor([NT, NT]), "must be dense"),
+    (lambda: rl.nested.narrow(NT, 1, 0, 1), "one size"),
+    (lambda: rl.nested.narrow(rl.ones(2, 3), 1, [0, 1], 1), "start must be an int"),
     (lambda: rl.nested.nested_tensor_from_jagged(rl.ones(4), rl.tensor([0.0, 4.0])), "int32"),
     (lambda: rl.nested.narrow(rl.ones(2, 3), 1, 2, 2, layout=rl.jagged), "inside"),
     (lambda: rl.nested.as_nested_tensor(rl.ones(3)), "2 dims"),
@@ -334,6 +384,18 @@ def test_what_is_not_there_says_so(call):
         call()
 
 
+@pytest.mark.parametrize("call", [
+    lambda: rl.ones(3).fill_(NT), lambda: rl.full_like(rl.ones(3), NT), lambda: NT @ 3,
+    lambda: rl.nested.nested_tensor_from_jagged([1.0], rl.tensor([0, 1])),
+    lambda: rl.nested.narrow(rl.ones(2, 3), 1, rl.tensor([0.5, 0.0]), 1),
+])  # fmt: skip
+def test_arguments_of_wrong_types(call):
+    with pytest.raises(TypeError, match="tensor|int32"):
+        call()
+
+
 def test_what_is_not_there_names_what_is():
+    with pytest.raises(rl.DTypeError, match="softmax"):
+        NT.long().softmax(1)
     with pytest.raises(NotImplementedError, match=r"sort.*to_padded_tensor"):
         rl.sort(NT)

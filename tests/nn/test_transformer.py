@@ -372,6 +372,8 @@ def test_padding_is_left_out_in_evaluation():
         parts = [x[i, :n] for i, n in enumerate((6, 2, 3))]
         nested = encoder(rl.nested.nested_tensor(parts, layout=rl.jagged))
         assert rl.allclose(nested.to_padded_tensor(0.0), found, 1e-10, 1e-12)
+        with pytest.raises(NotImplementedError, match="key_padding_mask"):
+            encoder(rl.nested.nested_tensor(parts), src_key_padding_mask=padding)
 
 
 def test_attention_of_nested_tensors():

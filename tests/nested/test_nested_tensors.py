@@ -384,6 +384,16 @@ def test_what_is_not_there_says_so(call):
         call()
 
 
+def test_one_element():
+    x = rl.nested.nested_tensor([[2.5]], layout=rl.jagged)
+    assert (x.item(), float(x), int(x), complex(x), bool(x)) == (2.5, 2.5, 2, 2.5, True)
+    assert not x.is_pinned()
+    with pytest.raises(RuntimeError, match="neither true nor false"):
+        bool(NT)
+    with pytest.raises(NotImplementedError, match="nested tensor has no memory"):
+        NT.__dlpack__()
+
+
 @pytest.mark.parametrize("call", [
     lambda: rl.ones(3).fill_(NT), lambda: rl.full_like(rl.ones(3), NT), lambda: NT @ 3,
     lambda: rl.nested.nested_tensor_from_jagged([1.0], rl.tensor([0, 1])),

@@ -34,11 +34,7 @@ def like_inputs(tensors: Any, grads: Any) -> tuple[Any, ...]:
 def through_values(function: Any, inputs: Any) -> tuple[Any, Any]:
     """A function of the values of those inputs that have them and need a gradient; where it gives
     such tensors, of plain outputs."""
-    own = {
-        i: x
-        for i, x in enumerate(inputs)
-        if isinstance(x, TensorOfValues) and x.requires_grad
-    }
+    own = {i: x for i, x in enumerate(inputs) if isinstance(x, TensorOfValues) and x.requires_grad}
 
     def of_values(*given):
         found = function(*(own[i]._like(v) if i in own else v for i, v in enumerate(given)))

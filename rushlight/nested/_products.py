@@ -87,9 +87,7 @@ def _both_nested(x, y):
 def bmm(x: Any, mat2: Any) -> Tensor:
     """See rushlight.bmm."""
     if not x.dim() == mat2.dim() == 3:
-        raise _C.ShapeError(
-            f"bmm: both tensors must have 3 dims, got {x.dim()} and {mat2.dim()}"
-        )
+        raise _C.ShapeError(f"bmm: both tensors must have 3 dims, got {x.dim()} and {mat2.dim()}")
     return matmul(x, mat2)
 
 

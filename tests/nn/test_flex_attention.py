@@ -279,6 +279,16 @@ def test_captured_tensors_are_not_written_before_backward():
         out.sum().backward()
 
 
+def test_functions_that_only_look_pointwise():
+    """What is a number for one score would be a sum over all of them."""
+    plain = flex_attention(Q, K, V, lambda s, b, h, i, j: s * 2 - (j > 3) * 1.0)
+    for mod in (
+        lambda s, b, h, i, j: s.sum() * 2 - (j > 3) * 1.0,
+        lambda s, b, h, i, j: s * 2 - (j > 3).any() * 1.0,
+    ):
+        assert rl.allclose(flex_attention(Q, K, V, mod), plain)
+
+
 def test_empty_block_masks():
     for queries, keys in ((0, 5), (5, 0), (0, 0)):
         mask = create_block_mask(causal, 2, None, queries, keys, BLOCK_SIZE=2)

@@ -27,8 +27,8 @@ class AuxRequest(NamedTuple):
 
 def _ints(name, tensor):
     """The elements of a vector of ints. A model asks in every layer, and asking a GPU makes the
-    program wait for it: they are kept as long as the tensor, until somebody writes to it. Of tensors
-    in the host's memory (NumPy may write to it) and of inference_mode() no one would know."""
+    program wait for it: they are kept as long as the tensor, until somebody writes to it. Nobody
+    sees who writes to the host's memory (NumPy may), or to tensors of inference_mode()."""
     if not isinstance(tensor, Tensor) or tensor.dim() != 1 or tensor.dtype not in (
         _C.int32, _C.int64,
     ):  # fmt: skip

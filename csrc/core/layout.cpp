@@ -155,8 +155,8 @@ void forget_recorded(TensorImpl* t) noexcept {
 
 void materialize(TensorImpl* t) {
   check(!t->has(kMemoryless), ErrorKind::NotImplemented, "",
-        "a sparse tensor has no memory that a dense operation could read; to_dense() gives one "
-        "that has");
+        "a sparse or nested tensor has no memory that a dense operation could read; to_dense() or "
+        "to_padded_tensor() gives one that has");
   const Tensor self(Ref<TensorImpl>::share(t)), form = arranged_form(self);
   if (!form.impl()->storage.load()) g_compute_pending(form.impl());
   if (form.is_same(self)) return;

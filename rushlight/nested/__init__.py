@@ -10,7 +10,7 @@ from rushlight._C import Tensor
 from rushlight._names.missing import submodule_or_raise
 from rushlight.autograd import no_grad
 from rushlight.nested._ragged import Ragged
-from rushlight.nested._tensor import NestedTensor, contiguous, make
+from rushlight.nested._tensor import NestedTensor, contiguous, join, make
 from rushlight.types import Device
 
 __all__ = [
@@ -48,20 +48,14 @@ def _joined(op, parts, dtype, device, jagged):
     """One tensor of many, with history."""
     if not parts:
         raise RuntimeError(f"{op}: expected at least one tensor")
+    if any(p.layout is not _C.strided or p.is_nested for p in parts):
+        raise RuntimeError(f"{op}: the tensors must be dense; nest the parts of nested ones")
     at = _ragged_dim(op, parts)
-    dtype = parts[0].dtype if dtype is None else dtype
-    device = parts[0].device if device is None else _C.device(device)
     if len({p.dtype for p in parts}) > 1:
         raise RuntimeError(f"{op}: the tensors have different dtypes")
     if len({p.device for p in parts}) > 1:
         raise RuntimeError(f"{op}: the tensors lie on different devices")
-    values = _C.cat(list(parts), at).to(device=device, dtype=dtype)
-    counts = [p.shape[at] for p in parts]
-    ends = [0]
-    for n in counts:
-        ends.append(ends[-1] + n)
-    ragged = Ragged(_C.tensor(ends, dtype=_C.int64, device=device), None, ends[-1])
-    return make(values, ragged, at + 1, jagged)
+    return join(parts, at, jagged).to(device=device, dtype=dtype)
 
 
 def nested_tensor(tensor_list: Sequence[Any], *, dtype: _C.dtype | None = None,
@@ -158,6 +152,10 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None,
         (tensor([0, 1]), tensor([2, 3, 4]))
     """
     op = "nested_tensor_from_jagged"
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{op}: values must be a tensor, got {type(values).__name__}")
+    if values.dim() == 0:
+        raise IndexError(f"{op}: values must have a dim that sequences lie along, got a number")
     if isinstance(values, NestedTensor) or values.layout is not _C.strided:
         raise RuntimeError(f"{op}: values must be a tensor of the layout strided")
     dim = 1 if jagged_dim is None else jagged_dim
@@ -183,12 +181,18 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None,
 
 
 def _check(op, ragged):
-    """Do all sequences lie inside the values?"""
-    for start, count in zip(ragged.starts, ragged.counts, strict=True):
+    """Do all sequences lie inside the values, one behind the other?"""
+    ends = (*ragged.starts[1:], ragged.total)
+    for start, count, end in zip(ragged.starts, ragged.counts, ends, strict=False):
         if start < 0 or count < 0 or start + count > ragged.total:
             raise RuntimeError(
                 f"{op}: a sequence of {count} rows from {start} on does not lie in the values, "
                 f"which have {ragged.total}"
+            )
+        if start + count > end:
+            raise RuntimeError(
+                f"{op}: a sequence of {count} rows from {start} on reaches into the next one, "
+                f"which begins at {end}"
             )
 
 
@@ -212,6 +216,8 @@ def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor,
     jagged = _layout("narrow", layout)
     if dim != 1:
         raise RuntimeError(f"narrow: nested tensors are narrowed along dim 1, got {dim}")
+    if isinstance(tensor, NestedTensor):
+        raise RuntimeError("narrow: expected a tensor of one size, got a nested one")
     if tensor.dim() < 2:
         raise RuntimeError(f"narrow: a tensor needs 2 dims or more, got {tensor.dim()}")
     batch, most = tensor.shape[:2]
@@ -220,7 +226,13 @@ def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor,
         if isinstance(given, Tensor):
             if given.dim() > 1 or given.numel() not in (1, batch):
                 raise RuntimeError(f"narrow: {name} must be a number or one for each of {batch}")
+            if given.dtype not in (_C.int32, _C.int64):
+                raise TypeError(f"narrow: {name} must be of int32 or int64, got {given.dtype}")
             return given.to(tensor.device).long().reshape(-1).expand(batch)
+        if not isinstance(given, int):
+            raise RuntimeError(
+                f"narrow: {name} must be an int or a tensor, got {type(given).__name__}"
+            )
         return _C.full((batch,), given, dtype=_C.int64, device=tensor.device)
 
     starts, lengths = per_batch("start", start), per_batch("length", length)

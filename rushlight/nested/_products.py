@@ -11,6 +11,7 @@ from rushlight.nested._tensor import (
     NestedTensor,
     contiguous,
     from_padded,
+    join,
     make,
     padded,
     rows_first,
@@ -40,8 +41,12 @@ def _refuse(x, y):
     )
 
 
-def matmul(x: Any, y: Any) -> Tensor:
+def matmul(x: Any, other: Any) -> Tensor:
     """See Tensor.matmul."""
+    y = other
+    for given in (x, y):
+        if not isinstance(given, Tensor):
+            raise TypeError(f"matmul: expected tensors, got {type(given).__name__}")
     if isinstance(x, NestedTensor) and isinstance(y, NestedTensor):
         return _both_nested(x, y)
     if isinstance(x, NestedTensor):
@@ -54,9 +59,11 @@ def matmul(x: Any, y: Any) -> Tensor:
             own = contiguous(x)
             return with_values(own, from_padded(_C.matmul(padded(own, 0), y), own))
         _refuse(x, y)
-    if y._ragged_idx == y._vals.dim() and x.dim() <= 2:  # a matrix from the left
-        return with_values(y, _C.matmul(x, y._vals))
-    if y._ragged_idx == y._vals.dim() and x.dim() == y._vals.dim() + 1:
+    if y._ragged_idx != y._vals.dim() or y._vals.dim() < 2:
+        return _refuse(x, y)
+    if x.dim() <= 2:  # a matrix or a vector from the left; a vector takes a dim away
+        return with_values(y, _C.matmul(x, y._vals), y._ragged_idx - (x.dim() == 1))
+    if x.dim() == y._vals.dim() + 1:
         own = contiguous(y)
         return with_values(own, from_padded(_C.matmul(x, padded(own, 0)), own))
     return _refuse(x, y)
@@ -68,25 +75,25 @@ def _both_nested(x, y):
     if same and x._ragged_idx == x._vals.dim() and y._ragged_idx == y._vals.dim() - 1:
         return _C.matmul(padded(x, 0), padded(y, 0))
     if x._ragged_idx == x._vals.dim() - 1 and y._ragged_idx not in (x._vals.dim(), y._vals.dim()):
-        from rushlight.nested import as_nested_tensor
         from rushlight.nested._shapes import unbind
 
+        if len(x._ragged) != len(y._ragged):
+            _refuse(x, y)
         parts = [_C.matmul(a, b) for a, b in zip(unbind(x), unbind(y), strict=True)]
-        return as_nested_tensor(parts, layout=x.layout)
+        return join(parts, parts[0].dim() - 2, x._jagged)
     return _refuse(x, y)
 
 
-def bmm(x: Any, y: Any) -> Tensor:
+def bmm(x: Any, mat2: Any) -> Tensor:
     """See rushlight.bmm."""
-    dims = [t._vals.dim() + 1 if isinstance(t, NestedTensor) else t.dim() for t in (x, y)]
-    if dims != [3, 3]:
-        raise _C.ShapeError(f"bmm: both tensors must have 3 dims, got {dims[0]} and {dims[1]}")
-    return matmul(x, y)
+    if not x.dim() == mat2.dim() == 3:
+        raise _C.ShapeError(f"bmm: both tensors must have 3 dims, got {x.dim()} and {mat2.dim()}")
+    return matmul(x, mat2)
 
 
-def mm(x: Any, y: Any) -> Tensor:
+def mm(x: Any, mat2: Any) -> Tensor:
     """See rushlight.mm."""
-    return matmul(x, y)
+    return matmul(x, mat2)
 
 
 def _rows(name, x):

@@ -26,7 +26,9 @@ class NestedInt:
         return f"j{self._number}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NestedInt) and self._ragged.same_as(other._ragged)
+        return self is other or (
+            isinstance(other, NestedInt) and self._ragged.counts == other._ragged.counts
+        )
 
     def __hash__(self) -> int:
         return hash(NestedInt)
@@ -117,9 +119,9 @@ class Ragged:
     @property
     def is_whole(self) -> bool:
         """Do the sequences fill the packed dim, one behind the other?"""
-        return self.lengths is None and (not len(self) or (
-            self.starts[0] == 0 and sum(self.counts) == self.total
-        ))  # fmt: skip
+        return self.lengths is None and self._once(
+            "whole", lambda: self.starts[:1] in ([], [0]) and sum(self.counts) == self.total
+        )
 
     def packed(self) -> tuple[Tensor, Ragged]:
         """Rows of the packed dim that belong to sequences, and where these lie then."""

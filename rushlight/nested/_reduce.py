@@ -75,7 +75,14 @@ def _over(op: str, x: NestedTensor, dim: Any, keepdim: bool, run: Any, padding: 
     return found
 
 
+def _wide(x):
+    """Half types as float32: many small numbers are added up."""
+    return x.float() if x.dtype in (_C.float16, _C.bfloat16) else x
+
+
 def _sums(values, ragged):
+    """Of each sequence, in a type that holds sums."""
+    values = _wide(values)
     out = _C.zeros((len(ragged), *values.shape[1:]), dtype=values.dtype, device=values.device)
     return out.index_add(0, ragged.samples, values)
 
@@ -91,7 +98,7 @@ def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) ->
         wide = values if dtype is None else values.to(dtype)
         if not wide.dtype.is_floating_point and not wide.dtype.is_complex:
             wide = wide.long()
-        return _sums(wide, ragged)
+        return _sums(wide, ragged).to(wide.dtype)
 
     return _over("sum", x, dim, keepdim, lambda v, d, k: _of(v, "sum", d, k, dtype=dtype), 0, along)
 
@@ -107,7 +114,8 @@ def mean(x: NestedTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
 
     def along(values, ragged):
         wide = values if dtype is None else values.to(dtype)
-        return _sums(wide, ragged) / _counts(values, ragged)
+        found = _sums(wide, ragged) / _counts(values, ragged)
+        return found.to(wide.dtype) if wide.is_floating_point() else found
 
     return _over(
         "mean", x, dim, keepdim, lambda v, d, k: _of(v, "mean", d, k, dtype=dtype), 0, along
@@ -122,13 +130,17 @@ def var(x: NestedTensor, dim: Any = None, unbiased: Any = None, keepdim: bool = 
     less = int(unbiased) if unbiased is not None else 1 if correction is None else correction
     dims = _dims("var", x, dim)
     if dims is not None and x._ragged_idx in dims and 0 not in dims:
-        centred = x - mean(x, dims, True)
+        wide = _wide(x)
+        centred = wide - mean(wide, dims, True)
+        if centred.is_complex():
+            centred = centred.abs()
         count: Any = x._ragged.lengths_tensor
         for d in dims:
             if d != x._ragged_idx:
                 count = count * x._vals.shape[d - 1]
         total = sum(centred * centred, dims, True)
         found = total / (count - less).clamp(min=0).reshape(-1, *([1] * (total.dim() - 1)))
+        found = found if wide is x else found.to(x.dtype)
         if keepdim:
             return found
         for d in reversed(dims):
@@ -194,51 +206,50 @@ def prod(x: NestedTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     return _over("prod", x, dim, keepdim, run, 1)
 
 
-def _with_places(op, x, dim, keepdim, padding):
+def _with_places(op, x, dim, keepdim):
     """Largest or smallest elements along a dim, and where they are."""
     x = contiguous(x)
     at = dim_of(op, x, dim)
     if at == 0:
         _refuse_batch(op)
     if at == x._ragged_idx:
+        padding = _least(x.dtype) if op == "max" else _most(x.dtype)
         return getattr(padded(x, padding), op)(at, keepdim)
     values, indices = getattr(x._vals, op)(at - 1, keepdim)
     ragged_idx = x._ragged_idx - (at < x._ragged_idx and not keepdim)
     return with_values(x, values, ragged_idx), with_values(x, indices, ragged_idx)
 
 
+def _extreme(op, of_two, x, dim, keepdim):
+    if isinstance(dim, Tensor):
+        return of_two(x, dim)
+    if dim is None:
+        return getattr(contiguous(x)._vals, op)()
+    return getattr(return_types, op)(_with_places(op, x, dim, keepdim))
+
+
 def max(x: NestedTensor, dim: Any = None, keepdim: bool = False) -> Any:
     """See Tensor.max."""
-    if isinstance(dim, NestedTensor):
-        return _C.maximum(x, dim)
-    if dim is None:
-        return contiguous(x)._vals.max()
-    made: Any = return_types.max
-    return made(_with_places("max", x, dim, keepdim, _least(x.dtype)))
+    return _extreme("max", _C.maximum, x, dim, keepdim)
 
 
 def min(x: NestedTensor, dim: Any = None, keepdim: bool = False) -> Any:
     """See Tensor.min."""
-    if isinstance(dim, NestedTensor):
-        return _C.minimum(x, dim)
-    if dim is None:
-        return contiguous(x)._vals.min()
-    made: Any = return_types.min
-    return made(_with_places("min", x, dim, keepdim, _most(x.dtype)))
+    return _extreme("min", _C.minimum, x, dim, keepdim)
 
 
 def argmax(x: NestedTensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """See Tensor.argmax."""
     if dim is None:
         return contiguous(x)._vals.argmax()
-    return _with_places("max", x, dim, keepdim, _least(x.dtype))[1]
+    return _with_places("max", x, dim, keepdim)[1]
 
 
 def argmin(x: NestedTensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """See Tensor.argmin."""
     if dim is None:
         return contiguous(x)._vals.argmin()
-    return _with_places("min", x, dim, keepdim, _most(x.dtype))[1]
+    return _with_places("min", x, dim, keepdim)[1]
 
 
 def _along(op, x, dim, run, padding):
@@ -252,16 +263,23 @@ def _along(op, x, dim, run, padding):
     return with_values(x, run(x._vals, at - 1))
 
 
+def _softmax(op, x, dim, dtype):
+    x = x if dtype is None else x.to(dtype)
+    if not x.is_floating_point():
+        raise _C.DTypeError(
+            f"{op}: not implemented for {x.dtype} tensors: pass dtype= or convert with .float()"
+        )
+    return _along(op, x, dim, lambda v, d: getattr(v, op)(d), float("-inf"))
+
+
 def softmax(x: NestedTensor, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """See Tensor.softmax."""
-    x = x if dtype is None else x.to(dtype)
-    return _along("softmax", x, dim, lambda v, d: v.softmax(d), float("-inf"))
+    return _softmax("softmax", x, dim, dtype)
 
 
 def log_softmax(x: NestedTensor, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """See Tensor.log_softmax."""
-    x = x if dtype is None else x.to(dtype)
-    return _along("log_softmax", x, dim, lambda v, d: v.log_softmax(d), float("-inf"))
+    return _softmax("log_softmax", x, dim, dtype)
 
 
 def cumsum(x: NestedTensor, dim: int, *, dtype: Any = None) -> Tensor:

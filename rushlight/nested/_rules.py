@@ -44,6 +44,10 @@ _OF_VALUES = frozenset(
     zero_""".split()
 )
 
+# Which of their arguments may be several numbers, or one by name.
+_SEVERAL = {"expand": "size", "permute": "dims", "permute_dims": "dims", "reshape": "shape",
+            "view": "size"}  # fmt: skip
+
 # Whose first argument may be something else beside a nested tensor.
 _OTHERS_FIRST = frozenset(
     """allclose bmm cat concat concatenate copy_ embedding equal expand_as is_same_size linear
@@ -84,6 +88,11 @@ def _spread(op, dense, x):
     dense = dense.reshape(shape)
     if batch == 1 and length == 1:
         return dense.squeeze(0)
+    if not x._ragged.is_whole:
+        raise RuntimeError(
+            f"{op}: a tensor of sizes {tuple(dense.shape)} is not written into a nested one with "
+            "holes between its sequences; contiguous() has none"
+        )
     fits = batch in (1, len(x._ragged)) and length in (1, x._ragged.longest)
     if not fits:
         raise RuntimeError(
@@ -136,7 +145,7 @@ def _of_values(name, func, args, kwargs):
             return x.to(
                 *(a._vals if isinstance(a, NestedTensor) else a for a in args[1:]), **kwargs
             )
-        return None
+        raise TypeError(f"{name}: a nested tensor beside one of one size is no argument of this")
     kwargs.pop("memory_format", None)
     layout = kwargs.pop("layout", None)
     if layout is not None and layout is not x.layout:
@@ -248,6 +257,8 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = given.strip("_") if given.startswith("__") else given
     if "input" in kwargs and not args:
         args = (kwargs.pop("input"),)
+    if _SEVERAL.get(name) in kwargs:
+        args = (*args, kwargs.pop(_SEVERAL[name]))
     if "axis" in kwargs:  # NumPy's word
         kwargs["dim"] = kwargs.pop("axis")
     if kwargs.pop("out", None) is not None:

@@ -12,6 +12,7 @@ from rushlight.nested._ragged import NestedInt
 from rushlight.nested._tensor import (
     NestedTensor,
     dim_of,
+    join,
     sizes_of,
     values_like,
     with_values,
@@ -75,7 +76,7 @@ def getitem(x: NestedTensor, index: Any) -> Tensor:
         index[at : at + 1] = [slice(None)] * (dims - (len(index) - 1))
     if len(index) > dims:
         raise IndexError(f"getitem: {len(index)} indices for a nested tensor of {dims} dims")
-    if isinstance(index[0], int) and not isinstance(index[0], bool):
+    if index and isinstance(index[0], int) and not isinstance(index[0], bool):
         part = select(x, 0, index[0])
         return part[tuple(index[1:])] if len(index) > 1 else part
     found: Any = x
@@ -255,12 +256,9 @@ def chunk(x: NestedTensor, chunks: int, dim: int = 0) -> tuple[NestedTensor, ...
 
 def _of_batch(x, counts):
     """Some parts each."""
-    from rushlight.nested import as_nested_tensor
-
     parts, found, first = unbind(x), [], 0
     for n in counts:
-        some = list(parts[first : first + n])
-        found.append(as_nested_tensor(some, layout=x.layout))
+        found.append(join(parts[first : first + n], x._ragged_idx - 1, x._jagged))
         first += n
     return tuple(found)
 
@@ -293,9 +291,9 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     tensors = _all_nested("cat", tensors)
     x = tensors[0]
     if dim_of("cat", x, dim) == 0:
-        from rushlight.nested import as_nested_tensor
-
-        return as_nested_tensor([p for t in tensors for p in unbind(t)], layout=x.layout)
+        if any(t._ragged_idx != x._ragged_idx for t in tensors):
+            raise RuntimeError("cat: the tensors are ragged in different dims")
+        return join([p for t in tensors for p in unbind(t)], x._ragged_idx - 1, x._jagged)
     at = _inner("cat", x, dim)
     for y in tensors[1:]:
         values_like("cat", with_values(x, x._vals.narrow(at, 0, 0)),

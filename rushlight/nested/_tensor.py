@@ -4,31 +4,24 @@ It derives from Tensor, so that programs see one; to the core it has a dtype and
 memory (csrc/core/memoryless.h). What it holds is an ordinary tensor, its values, in which the
 sequences lie one behind the other along one dim, and a Ragged that says where. Operators come to
 `__torch_function__`; the rules that run them (_rules.py and its neighbours) work on the values.
-Gradients flow through the values.
+Gradients flow through the values (rushlight/_tensor/of_values.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._tensor.of_values import TensorOfValues
 from rushlight.nested._ragged import Ragged
 
-if TYPE_CHECKING:
-    from rushlight.utils.hooks import RemovableHandle
 
-
-def _of_values(name: str) -> Any:
-    """A property that is that of the values."""
-    return property(lambda self: getattr(self._vals, name), doc=f"The {name} of the values.")
-
-
-class NestedTensor(Tensor):
+class NestedTensor(TensorOfValues):
     """A batch of tensors that differ in one size. Made by the functions of rushlight.nested."""
 
-    _vals: Tensor  # all dims but the batch, the ragged one packed
+    # The values have all dims but the batch, the ragged one packed.
     _ragged: Ragged
     _ragged_idx: int  # which dim is ragged, 1 or more
     _jagged: bool  # PyTorch's layout: jagged, or strided
@@ -134,72 +127,18 @@ class NestedTensor(Tensor):
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise RuntimeError("numpy: a nested tensor is no array; use values() or to_padded_tensor()")
 
-    def untyped_storage(self) -> NoReturn:
-        """Raises: the values have one."""
-        raise NotImplementedError("untyped_storage: a nested tensor has none; its values() have")
-
-    storage = untyped_storage
-
     def tolist(self) -> list[Any]:
         """A list of the lists of all parts."""
         return [part.tolist() for part in self.unbind()]
 
-    def _one(self) -> Tensor:
-        if self.numel() != 1:
-            raise RuntimeError(f"item: a nested tensor of {self.numel()} elements is no number")
-        return contiguous(self)._vals.reshape(())
+    def _like(self, values: Tensor) -> NestedTensor:
+        return with_values(self, values)
 
-    def item(self) -> int | float | bool:
-        """The number that a tensor of one element holds."""
-        return self._one().item()
+    def _values_at(self, op: str, given: Any) -> Tensor:
+        return values_like(op, self, given)
 
-    def __bool__(self) -> bool:
-        return bool(self._one())
-
-    def __float__(self) -> float:
-        return float(self._one())
-
-    def __int__(self) -> int:
-        return int(self._one())
-
-    def __index__(self) -> int:
-        return self._one().__index__()
-
-    # Gradients: those of the values.
-
-    is_leaf = _of_values("is_leaf")
-    grad_fn = _of_values("grad_fn")
-    retains_grad = _of_values("retains_grad")
-    output_nr = _of_values("output_nr")
-    _version = _of_values("_version")
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether operations on the values are recorded."""
-        return self._vals.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, on: bool) -> None:
-        self._vals.requires_grad = on
-
-    def requires_grad_(self, requires_grad: bool = True) -> NestedTensor:
-        """Sets requires_grad; returns the tensor."""
-        self._vals.requires_grad_(requires_grad)
-        return self
-
-    @property  # type: ignore[override]
-    def grad(self) -> NestedTensor | None:
-        """The gradient, nested as this tensor, or None."""
-        found = self._vals.grad
-        return None if found is None else with_values(self, found)
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        self._vals.grad = None if value is None else values_like("grad", self, value)
-
-    @grad.deleter
-    def grad(self) -> None:
-        self._vals.grad = None
+    def _plain(self) -> Tensor:
+        return contiguous(self)._vals
 
     @property  # type: ignore[override]
     def data(self) -> NestedTensor:
@@ -209,27 +148,6 @@ class NestedTensor(Tensor):
     @data.setter
     def data(self, value: Any) -> None:
         self._vals.data = values_like("data", self, value)
-
-    def retain_grad(self) -> None:
-        """Keeps the gradient of a tensor that is no leaf."""
-        self._vals.retain_grad()
-
-    def register_hook(self, hook: Any) -> RemovableHandle:
-        """Calls hook(grad) when the gradient is there; what it returns takes its place."""
-
-        def of_values(grad):
-            found = hook(with_values(self, grad))
-            return None if found is None else values_like("register_hook", self, found)
-
-        return self._vals.register_hook(of_values)
-
-    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False,
-                 inputs: Any = None) -> None:  # fmt: skip
-        """Adds to the gradients of the leaves that the values were computed from."""
-        if gradient is None:
-            raise RuntimeError("backward: a nested tensor needs a gradient that is nested like it")
-        seed = values_like("backward", self, gradient)
-        self._vals.backward(seed, retain_graph, create_graph, inputs)
 
     # Copies and texts.
 
@@ -250,9 +168,6 @@ class NestedTensor(Tensor):
             rest = ", requires_grad=True"
         return "nested_tensor([\n  " + parts.replace("\n", "\n  ") + f"\n]{rest})"
 
-    def __format__(self, spec: str) -> str:
-        return object.__format__(self, spec)
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         from rushlight._utils import _rebuild_nested
 
@@ -264,15 +179,7 @@ class NestedTensor(Tensor):
     def __deepcopy__(self, memo: Any) -> NestedTensor:
         if id(self) in memo:
             return memo[id(self)]
-        if not self.is_leaf:
-            raise RuntimeError(
-                "deepcopy: only tensors created by the user (leaves of the graph) can be "
-                "deep-copied; use tensor.detach().clone() for the others"
-            )
-        values = self._vals.detach().clone().requires_grad_(self.requires_grad)
-        if self._vals.grad is not None:
-            values.grad = self._vals.grad.detach().clone()
-        memo[id(self)] = made = with_values(self, values)
+        memo[id(self)] = made = with_values(self, self._copied_values())
         return made
 
     def __len__(self) -> int:
@@ -280,8 +187,6 @@ class NestedTensor(Tensor):
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.unbind())
-
-    __hash__ = Tensor.__hash__
 
 
 class NestedSize(tuple):
@@ -326,6 +231,16 @@ def make(values: Tensor, ragged: Ragged, ragged_idx: int = 1, jagged: bool = Tru
 def with_values(x: NestedTensor, values: Tensor, ragged_idx: int | None = None) -> NestedTensor:
     """A tensor with other values and the same sequences."""
     return make(values, x._ragged, x._ragged_idx if ragged_idx is None else ragged_idx, x._jagged)
+
+
+def join(parts: Sequence[Tensor], at: int, jagged: bool) -> NestedTensor:
+    """A nested tensor of parts that differ in dim `at` at most, with history."""
+    ends = [0]
+    for part in parts:
+        ends.append(ends[-1] + part.shape[at])
+    values = _C.cat(list(parts), at)
+    offsets = _C.tensor(ends, dtype=_C.int64, device=values.device)
+    return make(values, Ragged(offsets, None, ends[-1]), at + 1, jagged)
 
 
 def contiguous(x: NestedTensor) -> NestedTensor:

@@ -4,19 +4,17 @@ It derives from Tensor, so that programs see one; to the core it has sizes, a dt
 but no memory (csrc/core/memoryless.h). Operators come to `__torch_function__`, and the rules that
 run them (_rules.py and its neighbours) work on the indices and the values, which are ordinary
 tensors. Gradients flow through the values: a sparse tensor requires grad where they do, and its
-gradient is theirs, at the same places.
+gradient is theirs, at the same places (rushlight/_tensor/of_values.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from rushlight import _C
 from rushlight._C import Tensor
-
-if TYPE_CHECKING:
-    from rushlight.utils.hooks import RemovableHandle
+from rushlight._tensor.of_values import TensorOfValues
 
 COO, CSR, CSC, BSR, BSC = (
     _C.sparse_coo, _C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc,
@@ -29,17 +27,11 @@ NAMES = {COO: "sparse_coo", CSR: "sparse_csr", CSC: "sparse_csc", BSR: "sparse_b
          BSC: "sparse_bsc"}  # fmt: skip
 
 
-def _of_values(name: str) -> Any:
-    """A property that is that of the values."""
-    return property(lambda self: getattr(self._vals, name), doc=f"The {name} of the values.")
-
-
-class SparseTensor(Tensor):
+class SparseTensor(TensorOfValues):
     """A tensor whose layout is sparse_coo, sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
 
     _layout: Any
     _parts: tuple[Tensor, ...]  # indices; or compressed and plain indices
-    _vals: Tensor
     _sorted: bool  # COO: are the indices in order, each there once?
     _rows: Any  # what products need to know of the indices, see _products.py
     _is_param = False  # nn.Parameter says so of those that it is given
@@ -135,18 +127,6 @@ class SparseTensor(Tensor):
         """Raises: there is no memory that holds all elements."""
         raise RuntimeError("data_ptr: a sparse tensor has no memory of its own; its values() have")
 
-    def untyped_storage(self) -> NoReturn:
-        """Raises: there is no memory that holds all elements."""
-        raise NotImplementedError(
-            "untyped_storage: a sparse tensor has no storage of its own; its values() have"
-        )
-
-    def storage(self) -> NoReturn:
-        """Raises: there is no memory that holds all elements."""
-        raise NotImplementedError(
-            "storage: a sparse tensor has no storage of its own; its values() have"
-        )
-
     def numpy(self, *, force: bool = False) -> NoReturn:
         """Raises: NumPy has no sparse arrays."""
         raise TypeError("numpy: a sparse tensor is no array; use to_dense() first")
@@ -158,79 +138,22 @@ class SparseTensor(Tensor):
         """Raises: the elements are not all there."""
         raise RuntimeError("tolist: a sparse tensor has no list of all elements; to_dense() has")
 
-    def _one(self) -> Tensor:
-        """The only element, as a dense tensor."""
-        if self.numel() != 1:
-            raise RuntimeError(
-                f"item: only a tensor with one element converts to a number, this one has "
-                f"shape {list(self.shape)}"
-            )
+    def _like(self, values: Tensor) -> SparseTensor:
+        return with_values(self, values)
+
+    def _values_at(self, op: str, given: Any) -> Tensor:
+        if tuple(given.shape) != tuple(self.shape):
+            raise RuntimeError(f"{op}: the tensor has sizes {list(self.shape)}, the gradient "
+                               f"{list(given.shape)}")  # fmt: skip
+        return values_at(self, given)
+
+    def _plain(self) -> Tensor:
         return self.to_dense()
 
-    def item(self) -> int | float | bool:
-        """The number that a tensor of one element holds."""
-        return self._one().item()
-
-    def __bool__(self) -> bool:
-        if self.numel() != 1:
-            raise RuntimeError(f"bool: a tensor of shape {list(self.shape)} is neither true nor "
-                               "false; use .any()")  # fmt: skip
-        return bool(self._one())
-
-    def __float__(self) -> float:
-        return float(self._one())
-
-    def __int__(self) -> int:
-        return int(self._one())
-
-    def __complex__(self) -> complex:
-        return complex(self._one())
-
-    def __index__(self) -> int:
-        return self._one().__index__()
-
-    # Gradients: those of the values.
-
-    is_leaf = _of_values("is_leaf")
-    grad_fn = _of_values("grad_fn")
-    retains_grad = _of_values("retains_grad")
-    output_nr = _of_values("output_nr")
-    _version = _of_values("_version")
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether operations on the values are recorded."""
-        return self._vals.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, on: bool) -> None:
-        self._vals.requires_grad = on
-
-    def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
-        """Sets requires_grad; returns the tensor."""
-        self._vals.requires_grad_(requires_grad)
-        return self
-
-    @property  # type: ignore[override]
-    def grad(self) -> SparseTensor | None:
-        """The gradient, with the indices of this tensor, or None."""
-        found = self._vals.grad
-        if found is None:
-            return None
-        made = with_values(self, found)
+    def _as_grad(self, values: Tensor) -> SparseTensor:
+        made = with_values(self, values)
         made._is_grad = True
         return made
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        if value is not None and tuple(value.shape) != tuple(self.shape):
-            raise RuntimeError(f"grad: the tensor has sizes {list(self.shape)}, the gradient "
-                               f"{list(value.shape)}")  # fmt: skip
-        self._vals.grad = None if value is None else values_at(self, value)
-
-    @grad.deleter
-    def grad(self) -> None:
-        self._vals.grad = None
 
     @property  # type: ignore[override]
     def data(self) -> SparseTensor:
@@ -247,27 +170,6 @@ class SparseTensor(Tensor):
         if grad is not None and grad.shape == values.shape and grad.dtype == values.dtype:
             values.grad = grad
         replace(self, value._parts, values, value._sorted, value.shape)
-
-    def retain_grad(self) -> None:
-        """Keeps the gradient of a tensor that is no leaf."""
-        self._vals.retain_grad()
-
-    def register_hook(self, hook: Any) -> RemovableHandle:
-        """Calls hook(grad) when the gradient is there; what it returns takes its place."""
-
-        def of_values(grad):
-            found = hook(with_values(self, grad))
-            return None if found is None else values_at(self, found)
-
-        return self._vals.register_hook(of_values)
-
-    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False,
-                 inputs: Any = None) -> None:  # fmt: skip
-        """Adds to the gradients of the leaves that the values were computed from."""
-        if gradient is None:
-            raise RuntimeError("backward: a sparse tensor needs a gradient of its shape")
-        seed = values_at(self, gradient)
-        self._vals.backward(seed, retain_graph, create_graph, inputs)
 
     def _any_nan(self) -> bool:
         return bool(self._vals.isnan().any())
@@ -295,21 +197,11 @@ class SparseTensor(Tensor):
     def __deepcopy__(self, memo: Any) -> SparseTensor:
         if id(self) in memo:
             return memo[id(self)]
-        if not self.is_leaf:
-            raise RuntimeError(
-                "deepcopy: only tensors created by the user (leaves of the graph) can be "
-                "deep-copied; use tensor.detach().clone() for the others"
-            )
-        values = self._vals.detach().clone().requires_grad_(self.requires_grad)
-        if self._vals.grad is not None:
-            values.grad = self._vals.grad.detach().clone()
+        values = self._copied_values()
         parts = tuple(p.clone() for p in self._parts)
         memo[id(self)] = made = make(self._layout, parts, values, self.shape, self._sorted)
         made._is_param = self._is_param
         return made
-
-    def __format__(self, spec: str) -> str:
-        return object.__format__(self, spec)
 
     def __len__(self) -> int:
         if self.dim() == 0:
@@ -318,8 +210,6 @@ class SparseTensor(Tensor):
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
-
-    __hash__ = Tensor.__hash__
 
 
 def make(

@@ -89,6 +89,40 @@ def test_what_is_done_to_each_part(name):
     same(f(inner), [f(p) for p in PARTS])
 
 
+# The same with the ragged dim in the middle: parts are (2, length, 2).
+BEFORE_THE_RAGGED = {
+    "sum": lambda x: x.sum(-3),
+    "keepdim": lambda x: x.mean((-3, -1), keepdim=True),
+    "both sides": lambda x: x.mean((-3, -1)),
+    "max": lambda x: x.max(-3).values,
+    "places": lambda x: x.max(-3, keepdim=True).indices,
+    "argmin": lambda x: x.argmin(-3),
+    "cumsum": lambda x: (x * 4).cumsum(-3, dtype=rl.float32),
+    "softmax": lambda x: x.softmax(-3),
+    "select": lambda x: x.select(-3, 1),
+    "index": lambda x: x[..., 1, :, :],
+    "slice": lambda x: x[..., 1:, :, :],
+    "narrow": lambda x: x.narrow(-3, 1, 1),
+    "chunk": lambda x: x.chunk(2, -3)[1],
+    "cat": lambda x: rl.cat([x, 2 * x], -3),
+    "stack": lambda x: rl.stack([x, 2 * x], -4),
+    "unsqueeze": lambda x: x.unsqueeze(-4),
+    "squeeze": lambda x: x[..., :1, :, :].squeeze(-3),
+    "unflatten": lambda x: x.unflatten(-3, (2, 1)),
+    "flatten": lambda x: x.unflatten(-3, (1, 2)).flatten(-4, -3),
+    "transpose": lambda x: x.transpose(-3, -1),
+    "expand": lambda x: x[..., :1, :, :].expand(*x.shape[:-3], 3, *x.shape[-2:]),
+    "expand_as": lambda x: x.sum(-3, keepdim=True).expand_as(x),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_THE_RAGGED)
+def test_dims_before_the_ragged_one(name):
+    f = BEFORE_THE_RAGGED[name]
+    for x in (NT, HOLES):
+        same(f(heads(x)), [f(heads(p)) for p in x.unbind()])
+
+
 def test_along_the_ragged_dim():
     whole = [p for p in PARTS if len(p)]
     x = rl.nested.nested_tensor(whole, layout=rl.jagged)
@@ -104,13 +138,29 @@ def test_along_the_ragged_dim():
         turned = rl.stack([f(p.t(), 1) for p in whole])
         np.testing.assert_allclose(f(x.transpose(1, 2), 2).numpy(), turned.numpy(), 1e-12)
     same(x.softmax(1), [p.softmax(0) for p in whole])
+    same(x.cumsum(1), [p.cumsum(0) for p in whole])
+    assert (x > -1).all(1).tolist() == [(p > -1).all(0).tolist() for p in whole]
+    signs = x.clamp(min=0)
+    assert signs.count_nonzero(1).tolist() == [p.clamp(min=0).count_nonzero(0).tolist()
+                                               for p in whole]  # fmt: skip
     assert rl.allclose(x.sum((0, 1)), rl.cat(whole).sum(0))
     assert rl.allclose(x.mean((1, 2)), rl.stack([p.mean() for p in whole]))
     assert rl.allclose(NT.sum(), rl.cat(PARTS).sum())
     assert rl.allclose(HOLES.sum(), rl.cat(HOLES.unbind()).sum())  # PyTorch adds the holes
     assert NT.sum(1)[2].tolist() == [0] * 4
+    turning = x * (1 + 2j)
+    np.testing.assert_allclose(turning.var(1).numpy(), 5 * x.var(1).numpy(), 1e-12)
     with pytest.raises(RuntimeError, match="batch"):
         NT.sum(0)
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+def test_sums_of_half_types_are_those_of_floats(dtype):
+    parts = [(rl.arange(n) % 7 / 4).to(dtype)[:, None] for n in (3000, 5)]
+    x = rl.nested.nested_tensor(parts, layout=rl.jagged)
+    for f in (rl.sum, rl.mean, rl.var, rl.std):
+        found, want = f(x, 1), rl.stack([f(p.float(), 0) for p in parts])
+        assert found.dtype == dtype and rl.equal(found, want.to(dtype))
 
 
 def test_tensors_of_one_size_broadcast():
@@ -122,8 +172,19 @@ def test_tensors_of_one_size_broadcast():
     same(turned + one.transpose(1, 2), [(p + one[i]).t() for i, p in enumerate(PARTS)])
     with pytest.raises(RuntimeError, match="broadcast"):
         NT + double(4, 3, 4)
-    with pytest.raises(RuntimeError, match="differ"):
-        NT + rl.nested.nested_tensor([double(3, 4)] * 4, layout=rl.jagged)
+    with pytest.raises(RuntimeError, match="holes"):
+        HOLES.clone().add_(one[:3])
+    for lengths in ([3] * 4, LENGTHS[::-1]):  # the latter with as many rows in all
+        other = rl.nested.nested_tensor([double(n, 4) for n in lengths], layout=rl.jagged)
+        assert other.size(1) != NT.size(1)
+        with pytest.raises(RuntimeError, match="sequences of sizes"):
+            NT + other
+    moved = rl.nested.nested_tensor_from_jagged(
+        double(10, 4), rl.tensor([1, 4, 6, 10]), rl.tensor([2, 1, 4])
+    )
+    same(HOLES + moved, [a + b for a, b in zip(HOLES.unbind(), moved.unbind(), strict=True)])
+    with pytest.raises(RuntimeError, match="sequences of sizes"):
+        HOLES.clone().add_(moved)
 
 
 def test_sizes():
@@ -137,6 +198,7 @@ def test_sizes():
     assert HOLES.lengths().tolist() == [2, 1, 4] and NT.lengths() is None
     assert not HOLES.is_contiguous() and HOLES.contiguous().is_contiguous()
     assert HOLES.numel() == 28
+    assert HOLES.size(1) == HOLES.contiguous().size(1)
     for bad in ((5, 4), (4, 5, 4), (4, -1, 3)):
         with pytest.raises(RuntimeError, match="view"):
             NT.view(*bad)
@@ -144,6 +206,48 @@ def test_sizes():
         int(NT.size(1))
     with pytest.raises(IndexError, match="out of range"):
         NT.size(3)
+
+
+def test_the_ragged_dim_stays():
+    """Also where the parts at hand have one length."""
+    turned = NT.transpose(1, 2)
+    some = turned.chunk(4)[1]
+    assert [some.size(0), some.size(1)] == [1, 4]
+    same(some.transpose(1, 2), [PARTS[1]])
+    assert rl.cat([some, some]).sum(2).shape == (2, 4)
+    with pytest.raises(RuntimeError, match="different dims"):
+        rl.cat([some, some.transpose(1, 2)])
+
+
+def test_arguments_by_name():
+    same(rl.matmul(NT, other=WEIGHT.t()), dense("matmul", WEIGHT.t()))
+    same(rl.permute(NT, dims=(0, 2, 1)), dense("t"))
+    same(rl.reshape(NT, shape=(4, -1, 2, 2)), [p.reshape(-1, 2, 2) for p in PARTS])
+    same(NT[()], PARTS)
+
+
+def test_products_from_the_left():
+    same(WEIGHT @ NT.transpose(1, 2), [WEIGHT @ p.t() for p in PARTS])
+    same(WEIGHT[0] @ NT.transpose(1, 2), [WEIGHT[0] @ p.t() for p in PARTS])
+    lines = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=rl.jagged)
+    for left in (rl.ones(2, 2), rl.ones(2)):
+        with pytest.raises(NotImplementedError, match="ragged"):
+            left @ lines
+
+
+def test_a_matrix_for_each_part():
+    right, left = double(4, 4, 3), double(4, 3, 4)
+    same(NT @ right, [p @ right[i] for i, p in enumerate(PARTS)])
+    same(rl.bmm(NT, right), [p @ right[i] for i, p in enumerate(PARTS)])
+    same(left @ NT.transpose(1, 2), [left[i] @ p.t() for i, p in enumerate(PARTS)])
+    over = NT.transpose(1, 2) @ OTHER
+    want = rl.stack([p.t() @ q for p, q in zip(PARTS, OTHER.unbind(), strict=True)])
+    assert rl.allclose(over, want, 1e-12, 1e-12)
+
+
+def test_no_sequences():
+    x = rl.nested.nested_tensor_from_jagged(rl.ones(4), rl.tensor([0]))
+    assert (len(x), x.numel(), x.sum().item()) == (0, 0, 0)
 
 
 def test_padding():
@@ -165,7 +269,9 @@ def test_ways_to_make_them():
     same(rl.nested.as_nested_tensor(x, layout=rl.jagged), list(x))
     found = rl.nested.narrow(x, 1, rl.tensor([0, 1]), rl.tensor([2, 3]), layout=rl.jagged)
     same(found, [x[0, :2], x[1, 1:4]])
-    same(rl.nested.narrow(x, 1, 1, 2), [x[0, 1:3], x[1, 1:3]])
+    cut = rl.nested.narrow(x, 1, 1, 2)
+    same(cut, [x[0, 1:3], x[1, 1:3]])
+    assert cut.layout is rl.strided and cut.is_contiguous()
     mask = rl.tensor([[True, False, True], [False, False, False]])
     y = double(2, 3)
     same(rl.nested.masked_select(y, mask), [y[0, [0, 2]], y[1, []]])
@@ -185,6 +291,11 @@ def test_ways_to_make_them():
     (lambda: rl.nested.nested_tensor_from_jagged(rl.ones(4), rl.tensor([0, 5])), "lie in"),
     (lambda: rl.nested.nested_tensor_from_jagged(rl.ones(4), rl.tensor([0, 3, 2])), "lie in"),
     (lambda: rl.nested.nested_tensor_from_jagged(rl.ones(4)), "offsets or lengths"),
+    (lambda: rl.nested.nested_tensor_from_jagged(
+        rl.ones(4), rl.tensor([0, 2, 4]), rl.tensor([4, 2])), "into the next"),
+    (lambda: rl.nested.nested_tensor([NT, NT]), "must be dense"),
+    (lambda: rl.nested.narrow(NT, 1, 0, 1), "one size"),
+    (lambda: rl.nested.narrow(rl.ones(2, 3), 1, [0, 1], 1), "start must be an int"),
     (lambda: rl.nested.nested_tensor_from_jagged(rl.ones(4), rl.tensor([0.0, 4.0])), "int32"),
     (lambda: rl.nested.narrow(rl.ones(2, 3), 1, 2, 2, layout=rl.jagged), "inside"),
     (lambda: rl.nested.as_nested_tensor(rl.ones(3)), "2 dims"),
@@ -212,8 +323,21 @@ def test_attention():
         F.scaled_dot_product_attention(*[heads(NT)] * 3, attn_mask=rl.ones(5, 5, dtype=rl.bool))
     with pytest.raises(NotImplementedError, match="ragged, size"):
         F.scaled_dot_product_attention(NT, NT, NT)
-    dropped = F.scaled_dot_product_attention(*[heads(NT)] * 3, dropout_p=0.5)
-    assert dropped.shape == heads(NT).shape
+    few = rl.nested.nested_tensor([double(n, 4) for n in (1, 3, 2, 2)], layout=rl.jagged)
+    for q, k, options in (
+        (heads(NT), heads(few), {"is_causal": True}),
+        (heads(NT), heads(NT), {"scale": 0.3}),
+        (heads(NT), heads(NT)[:, :1], {"enable_gqa": True}),
+    ):
+        want = [
+            F.scaled_dot_product_attention(a, b, 2 * b, **options)
+            for a, b in zip(q.unbind(), k.unbind(), strict=True)
+        ]
+        same(F.scaled_dot_product_attention(q, k, 2 * k, **options), want)
+    with pytest.raises(RuntimeError, match="enable_gqa"):
+        F.scaled_dot_product_attention(heads(NT), *[heads(NT)[:, :1]] * 2)
+    dropped = F.scaled_dot_product_attention(*[heads(NT)] * 3, dropout_p=1 - 1e-9)
+    assert dropped.shape == heads(NT).shape and (dropped.values() == 0).all()
 
 
 class Block(nn.Module):
@@ -293,6 +417,12 @@ def test_writing_in_place():
     assert x[1].abs().sum() == 0 and x[0].abs().sum() > 0
     x.copy_(OTHER)
     assert rl.equal(x, OTHER) and not rl.equal(x, NT)
+    cache = double(3, 4, 2)
+    view = rl.nested.narrow(cache, 1, rl.tensor([0, 1, 2]), rl.tensor([2, 3, 1]), layout=rl.jagged)
+    want, parts = cache.clone(), [double(n, 2) for n in (2, 3, 1)]
+    view.copy_(rl.nested.nested_tensor(parts, layout=rl.jagged))
+    want[0, :2], want[1, 1:], want[2, 2:3] = parts
+    assert rl.equal(cache, want)  # the holes are as they were
     with pytest.raises(RuntimeError, match="one size"):
         rl.ones(4, 5, 4).add_(NT)
 
@@ -334,6 +464,32 @@ def test_what_is_not_there_says_so(call):
         call()
 
 
+def test_one_element():
+    x = rl.nested.nested_tensor([[2.5]], layout=rl.jagged)
+    assert (x.item(), float(x), int(x), complex(x), bool(x)) == (2.5, 2.5, 2, 2.5, True)
+    assert not x.is_pinned()
+    with pytest.raises(RuntimeError, match="neither true nor false"):
+        bool(NT)
+    with pytest.raises(NotImplementedError, match="nested tensor has no memory"):
+        NT.__dlpack__()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: rl.ones(3).fill_(NT), lambda: rl.full_like(rl.ones(3), NT), lambda: NT @ 3,
+    lambda: rl.nested.nested_tensor_from_jagged([1.0], rl.tensor([0, 1])),
+    lambda: rl.nested.narrow(rl.ones(2, 3), 1, rl.tensor([0.5, 0.0]), 1),
+])  # fmt: skip
+def test_arguments_of_wrong_types(call):
+    with pytest.raises(TypeError, match="tensor|int32"):
+        call()
+
+
 def test_what_is_not_there_names_what_is():
+    with pytest.raises(RuntimeError, match="reaches the ragged dim"):
+        F.layer_norm(rl.nested.nested_tensor([double(3, 4)] * 2, layout=rl.jagged), (3, 4))
+    with pytest.raises(RuntimeError, match="layout must be"):
+        rl.zeros_like(NT, layout=rl.strided)
+    with pytest.raises(rl.DTypeError, match="softmax"):
+        NT.long().softmax(1)
     with pytest.raises(NotImplementedError, match=r"sort.*to_padded_tensor"):
         rl.sort(NT)

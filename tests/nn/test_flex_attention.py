@@ -248,3 +248,65 @@ def test_samples_and_tangents():
         lambda x: flex_attention(x, x, x, lambda s, b, h, i, j: s.tanh()), (x,),
         check_forward_ad=True,
     )  # fmt: skip
+
+
+def test_nan_of_inputs_stays():
+    """Only queries that may look nowhere give zeros."""
+    q = double(1, 1, 4, 3)
+    broken = q.clone()
+    broken[0, 0, 1, 0] = float("nan")
+
+    def mod(s, b, h, i, j):
+        return rl.where(i == 3, -float("inf"), s)
+
+    for aux in (False, True):
+        out = flex_attention(broken, q, q, mod, return_lse=aux)
+        out = out[0] if aux else out
+        assert out[0, 0, 1].isnan().all() and (out[0, 0, 3] == 0).all()
+        assert rl.allclose(out[0, 0, ::2], flex_attention(q, q, q, mod)[0, 0, ::2])
+    x = broken.requires_grad_()
+    flex_attention(x, q, q, mod).sum().backward()
+    assert x.grad[0, 0, 1].isnan().all() and not x.grad[0, 0, ::2].isnan().any()
+
+
+def test_captured_tensors_are_not_written_before_backward():
+    bias = double(4).requires_grad_()
+    q = Q.detach().clone().requires_grad_()
+    out = flex_attention(q, K, V, lambda s, b, h, i, j: s * bias[h])
+    with rl.no_grad():
+        bias.add_(1)
+    with pytest.raises(RuntimeError, match="backward"):
+        out.sum().backward()
+
+
+def test_functions_that_only_look_pointwise():
+    """What is a number for one score would be a sum over all of them."""
+    plain = flex_attention(Q, K, V, lambda s, b, h, i, j: s * 2 - (j > 3) * 1.0)
+    for mod in (
+        lambda s, b, h, i, j: s.sum() * 2 - (j > 3) * 1.0,
+        lambda s, b, h, i, j: s * 2 - (j > 3).any() * 1.0,
+    ):
+        assert rl.allclose(flex_attention(Q, K, V, mod), plain)
+
+
+def test_empty_block_masks():
+    for queries, keys in ((0, 5), (5, 0), (0, 0)):
+        mask = create_block_mask(causal, 2, None, queries, keys, BLOCK_SIZE=2)
+        assert mask.shape == (2, 1, queries, keys)
+        assert mask.kv_num_blocks.shape == (2, 1, (queries + 1) // 2)
+        q, k = double(2, 1, queries, 3), double(2, 1, keys, 3)
+        out = flex_attention(q, k, k, block_mask=mask)
+        assert out.shape == q.shape and (out == 0).all()
+
+
+@pytest.mark.parametrize(("error", "call"), [
+    (AssertionError, lambda: create_block_mask(lambda b, h, i, j: i - j, None, None, 4, 4)),
+    (rl.DTypeError, lambda: flex_attention(*[rl.ones(1, 1, 2, 2).long()] * 3, lambda s, *_: s)),
+    (rl.DTypeError, lambda: flex_attention(*[rl.ones(1, 1, 2, 2) * 1j] * 3, lambda s, *_: s)),
+    (ValueError, lambda: flex_attention(Q, K.to("meta"), V)),
+    (ValueError, lambda: flex_attention(*(t.to("meta") for t in (Q, K, V)), lambda s, *_: s)),
+    (NotImplementedError, lambda: flex_attention(rl.nested.as_nested_tensor(Q), K, V)),
+])  # fmt: skip
+def test_tensors_that_are_refused(error, call):
+    with pytest.raises(error, match=r"flex_attention|create_block_mask"):
+        call()

@@ -372,6 +372,8 @@ def test_padding_is_left_out_in_evaluation():
         parts = [x[i, :n] for i, n in enumerate((6, 2, 3))]
         nested = encoder(rl.nested.nested_tensor(parts, layout=rl.jagged))
         assert rl.allclose(nested.to_padded_tensor(0.0), found, 1e-10, 1e-12)
+        with pytest.raises(NotImplementedError, match="key_padding_mask"):
+            encoder(rl.nested.nested_tensor(parts), src_key_padding_mask=padding)
 
 
 def test_attention_of_nested_tensors():
@@ -382,6 +384,11 @@ def test_attention_of_nested_tensors():
     assert weights is None
     for a, given in zip(out.unbind(), parts, strict=True):
         assert rl.allclose(a, attention(*(x[None] for x in given))[0][0], 1e-10, 1e-12)
+    out, _ = attention(q, k, v, need_weights=False, is_causal=True, attn_mask=rl.ones(4, 4).bool())
+    for a, given in zip(out.unbind(), parts, strict=True):
+        mask = nn.Transformer.generate_square_subsequent_mask(len(a), dtype=rl.float64)
+        want = attention(*(x[None] for x in given), attn_mask=mask)[0][0]
+        assert rl.allclose(a, want, 1e-10, 1e-12)
     with pytest.raises(NotImplementedError, match="need_weights=False"):
         attention(q, k, v)
     with pytest.raises(NotImplementedError, match="attn_mask"):

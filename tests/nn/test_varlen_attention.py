@@ -179,3 +179,27 @@ def test_errors():
         run(q.requires_grad_(), q, q, bounds, bounds, 3, 3, seqused_k=rl.tensor([1, 1]))
     with pytest.raises(ValueError, match="needs seqused_k"):
         run(q, q[None], q[None], bounds, None, 3, 3, block_table=rl.tensor([[0], [0]]))
+
+
+def test_bounds_of_others_are_read_anew():
+    q = packed([2, 3], 1, 4)
+    array = np.array([0, 2, 5])
+    bounds = rl.from_numpy(array)
+    want = varlen_attn(q, q, q, rl.tensor([0, 4, 5]), rl.tensor([0, 4, 5]), 4, 4)
+    varlen_attn(q, q, q, bounds, bounds, 4, 4)
+    array[1] = 4
+    assert rl.equal(varlen_attn(q, q, q, bounds, bounds, 4, 4), want)
+    with rl.inference_mode():
+        own = rl.tensor([0, 4, 5])
+        assert rl.equal(varlen_attn(q, q, q, own, own, 4, 4), want)
+
+
+def test_pages_that_are_refused():
+    q, bounds, used = packed([2, 3], 2, 4), rl.tensor([0, 2, 5]), rl.tensor([0, 0])
+    pages = rl.zeros(1, 0, 2, 4, dtype=rl.float64)
+    with pytest.raises(ValueError, match="pages of no tokens"):
+        varlen_attn(q, pages, pages, bounds, None, 3, 3, seqused_k=used,
+                    block_table=rl.tensor([[0], [0]]))  # fmt: skip
+    with pytest.raises(TypeError, match="block_table must be a tensor"):
+        varlen_attn(q, q[None], q[None], bounds, None, 3, 3, seqused_k=used,
+                    block_table=[[0], [0]])  # fmt: skip

@@ -61,7 +61,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   if (!t.is_cpu()) return refuse(view, "only tensors on the CPU have a buffer");
   if (!format) return refuse(view, "the buffer protocol knows no bfloat16; use tensor.float()");
   if (rush::requires_grad(t)) return refuse(view, "the tensor requires grad; use tensor.detach()");
-  if (is_memoryless(t)) return refuse(view, "a sparse tensor has no memory; use to_dense()");
+  if (is_memoryless(t))
+    return refuse(view, "a sparse tensor has no memory, and a nested one neither; its values have");
   const bool read_only = t.storage()->read_only();
   if ((flags & PyBUF_WRITABLE) && read_only) return refuse(view, "the tensor is read-only");
   const bool wants_strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;

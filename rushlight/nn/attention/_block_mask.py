@@ -348,15 +348,16 @@ def create_block_mask(mask_mod: MaskFunction, B: int | None, H: int | None, Q_LE
     mod = Mod(mask_mod, False, places[0])
     step = max(1, _ROOM // max(1, batch * heads * KV_LEN * size[0])) * size[0]
     counts = []
-    for first in range(0, Q_LEN, step):
+    for first in range(0, max(Q_LEN, 1), step):
         rows = places[2][first : first + step]
         mask = mod((*places[:2], rows, places[3])).expand(batch, heads, len(rows), KV_LEN)
         if mask.dtype != _C.bool:
-            mask = mask.bool()
+            raise AssertionError(f"create_block_mask: mask_mod must give bools, got {mask.dtype}")
         padding = (0, -KV_LEN % size[1], 0, -mask.shape[2] % size[0])
         if any(padding):
             mask = _C.constant_pad_nd(mask, padding, False)
-        blocks = mask.unflatten(-1, (-1, size[1])).unflatten(-3, (-1, size[0]))
+        lines, columns = (n // step for n, step in zip(mask.shape[2:], size, strict=True))
+        blocks = mask.reshape(batch, heads, lines, size[0], columns, size[1])
         counts.append(blocks.sum((-1, -3), dtype=_C.int32))
     seen = _C.cat(counts, 2)  # (batch, heads, query blocks, key blocks)
     full, part = seen == size[0] * size[1], seen > 0

@@ -212,9 +212,10 @@ def _products(plan, query, key, at):
     return product.view(*own.shape[:-1], keys.shape[2]).to(plan.wide)
 
 
-def _blind(weights):
-    """Weights of 0 for queries that may look nowhere: softmax makes them NaN."""
-    return weights.masked_fill(weights.isnan().all(-1, keepdim=True), 0.0)
+def _blind(weights, scores):
+    """Weights of 0 for queries that may look nowhere: softmax makes them NaN. What is NaN because
+    the inputs are stays so."""
+    return weights.masked_fill(scores.amax(-1, keepdim=True).isneginf(), 0.0)
 
 
 def forward(plan: Plan, query: Tensor, key: Tensor, value: Tensor, aux: bool) -> Any:
@@ -226,20 +227,22 @@ def forward(plan: Plan, query: Tensor, key: Tensor, value: Tensor, aux: bool) ->
     if aux:
         lse, top = (query.new_full(shape, float("-inf"), dtype=plan.wide) for _ in range(2))
     for at in plan.strips():
-        scores = _products(plan, query, key, at)
-        if aux:
-            scores = _scores(plan, scores, at)
-            lse[at.batches, at.heads, at.queries] = scores.logsumexp(-1)
-            top[at.batches, at.heads, at.queries] = scores.amax(-1)
+        products = _products(plan, query, key, at)
+        if aux or query.is_cuda:
+            scores = _scores(plan, products, at)
             weights = scores.softmax(-1)
+            if query.is_cuda:  # asking whether it is needed would take longer
+                weights = _blind(weights, scores)
+            if aux:
+                lse[at.batches, at.heads, at.queries] = scores.logsumexp(-1)
+                top[at.batches, at.heads, at.queries] = scores.amax(-1)
         else:
-            weights = _weights(plan, scores, at)
+            weights = _weights(plan, products, at)
         values = _keys(value, at)
-        if weights.is_cuda:  # asking whether it is needed would take longer
-            weights = _blind(weights)
         found = _averages(weights, values)
-        if not weights.is_cuda and found.isnan().any():
-            found = _averages(_blind(weights), values)
+        if not query.is_cuda and found.isnan().any():
+            scores = _scores(plan, _products(plan, query, key, at), at)
+            found = _averages(_blind(weights, scores), values)
         out[at.batches, at.heads, at.queries] = found
     return out, lse, top
 
@@ -269,7 +272,7 @@ def _backward(plan, query, key, value, out, of_out, of_lse):
             scores = scores if seen is None else _C.where(seen, scores, float("-inf"))
         weights = scores.softmax(-1)
         if weights.is_cuda or weights.isnan().any():
-            weights = _blind(weights)
+            weights = _blind(weights, scores)
         keys, values, own = _keys(key, at), _keys(value, at), _queries(of_out, at)
         own_rows, groups = _grouped(own, values.shape[1]), values.shape[1]
         of_weights = (own_rows @ values.transpose(-1, -2)).view(weights.shape).to(plan.wide)
@@ -301,7 +304,8 @@ class FlexAttention(Function):
     def forward(ctx: Any, plan: Plan, aux: bool, again: Any, query: Tensor, key: Tensor,
                 value: Tensor, *captured: Tensor) -> Any:  # fmt: skip
         out, lse, top = forward(plan, query, key, value, aux)
-        ctx.save_for_backward(query, key, value, out)
+        # The captured ones, too: nobody may write to them before backward computes scores again.
+        ctx.save_for_backward(query, key, value, out, *captured)
         ctx.plan, ctx.again, ctx.captured = plan, again, captured
         if not aux:
             return out
@@ -310,7 +314,7 @@ class FlexAttention(Function):
 
     @staticmethod
     def backward(ctx: Any, of_out: Any, of_lse: Any = None, of_top: Any = None) -> Any:
-        query, key, value, out = ctx.saved_tensors
+        query, key, value, out, *_ = ctx.saved_tensors
         if _C.is_grad_enabled():  # to be differentiated again
             # Each stands for itself: where one was computed from another, nothing flows on.
             inputs = [t.view_as(t) for t in (query, key, value, *ctx.captured)]

@@ -49,6 +49,15 @@ class AuxOutput(NamedTuple):
 
 
 def _check_heads(query, key, value, enable_gqa):
+    if query.is_nested or key.is_nested or value.is_nested:
+        raise NotImplementedError(
+            "flex_attention: nested tensors are not taken; use to_padded_tensor() and a block_mask"
+        )
+    if not query.device == key.device == value.device:
+        raise ValueError(
+            "flex_attention: query, key and value must be on one device, got "
+            f"{query.device}, {key.device} and {value.device}"
+        )
     if not query.dim() == key.dim() == value.dim() == 4:
         raise ValueError(
             "flex_attention: query, key and value must be (batch, heads, length, size), got shapes "
@@ -59,6 +68,8 @@ def _check_heads(query, key, value, enable_gqa):
             "flex_attention: query, key and value must have the same dtype, got "
             f"{query.dtype}, {key.dtype} and {value.dtype}"
         )
+    if not query.is_floating_point():
+        raise _C.DTypeError(f"flex_attention: not implemented for {query.dtype} tensors")
     if query.shape[3] != key.shape[3]:
         raise ValueError(
             f"flex_attention: query and key must have the same size in their last dim, got shapes "
@@ -193,6 +204,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: _Score 
 
 def _run(query, key, value, score_mod, block_mask, scale, aux):
     """Output, sums and largest scores, the last two if asked for."""
+    if query.is_meta:
+        raise ValueError("flex_attention: score_mod and block_mask do not run on the device meta")
     given = query.dtype
     narrow = given not in (_C.float32, _C.float64)
     if narrow and not query.is_cuda:  # the CPU's products are of floats anyway

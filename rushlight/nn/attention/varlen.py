@@ -14,8 +14,9 @@ from rushlight._C import Tensor
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 
 
-# The elements of tensors that were asked for, by id: a reference, the version, the list.
-_asked: dict[int, tuple[Any, int, list[int]]] = {}
+# The elements of tensors that a GPU was asked for, by id: a reference, the version and the place,
+# the list.
+_asked: dict[int, tuple[Any, tuple[int, int], list[int]]] = {}
 
 
 class AuxRequest(NamedTuple):
@@ -26,7 +27,8 @@ class AuxRequest(NamedTuple):
 
 def _ints(name, tensor):
     """The elements of a vector of ints. A model asks in every layer, and asking a GPU makes the
-    program wait for it: they are kept as long as the tensor, until somebody writes to it."""
+    program wait for it: they are kept as long as the tensor, until somebody writes to it. Nobody
+    sees who writes to the host's memory (NumPy may), or to tensors of inference_mode()."""
     if not isinstance(tensor, Tensor) or tensor.dim() != 1 or tensor.dtype not in (
         _C.int32, _C.int64,
     ):  # fmt: skip
@@ -36,10 +38,12 @@ def _ints(name, tensor):
             else (type(tensor).__name__)
         )
         raise TypeError(f"varlen_attn: {name} must be a vector of int32 or int64, got {shown}")
-    kept = _asked.get(id(tensor))
-    if kept is None or kept[0]() is not tensor or kept[1] != tensor._version:
+    if tensor.is_cpu or tensor.is_inference():
+        return tensor.tolist()
+    kept, state = _asked.get(id(tensor)), (tensor._version, tensor.data_ptr())
+    if kept is None or kept[0]() is not tensor or kept[1] != state:
         forget = functools.partial(_asked.pop, id(tensor), None)
-        kept = weakref.ref(tensor, lambda _: forget()), tensor._version, tensor.tolist()
+        kept = weakref.ref(tensor, lambda _: forget()), state, tensor.tolist()
         _asked[id(tensor)] = kept
     return kept[2]
 
@@ -62,12 +66,16 @@ def _from_pages(key, value, table, used):
             "varlen_attn: with block_table, key and value must be (pages, page size, heads, size), "
             f"got shapes {list(key.shape)} and {list(value.shape)}"
         )
+    if not isinstance(table, Tensor):
+        raise TypeError(f"varlen_attn: block_table must be a tensor, got {type(table).__name__}")
     if table.dim() != 2 or table.shape[0] != len(used) or table.dtype not in (_C.int32, _C.int64):
         raise _C.ShapeError(
             f"varlen_attn: block_table must be ({len(used)}, pages per sequence) of int32, got "
             f"{table.dtype} of shape {list(table.shape)}"
         )
     size = key.shape[1]
+    if size == 0:
+        raise ValueError("varlen_attn: key and value have pages of no tokens")
     if used and max(used) > size * table.shape[1]:
         raise ValueError(
             f"varlen_attn: seqused_k has {max(used)}, block_table has room for "
@@ -160,8 +168,8 @@ def varlen_attn(query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor,
     """Attention within each of several sequences that lie one behind the other.
 
     The kernels of scaled_dot_product_attention run on the sequences where they lie: nothing is
-    padded or copied. Lengths are kept with cu_seq_q and cu_seq_k, so that a GPU is asked for them
-    once and not in every layer.
+    padded or copied. Lengths on a GPU are kept with cu_seq_q and cu_seq_k, so that it is asked for
+    them once and not in every layer (but for tensors made under inference_mode()).
 
     Arguments:
         query: (all queries, Hq, E).

@@ -273,9 +273,9 @@ class TransformerEncoder(Module):
             nested = without_padding(src, padding)
         if nested is None:
             return None
-        out = nested
+        out, left = nested, padding if nested is src else None
         for layer in self.layers:
-            out = layer(out, src_mask=mask, is_causal=bool(is_causal))
+            out = layer(out, mask, left, bool(is_causal))
         return out if nested is src else out.to_padded_tensor(0.0, src.shape)
 
     def _may_leave_out(self, src):

@@ -153,4 +153,19 @@ class DisableTorchFunctionSubclass:
         _C._leave_torch_function_off()
 
 
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """A with block in which modes of this thread see nothing either."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._modes = _C._torch_function_modes()
+        for _ in self._modes:
+            _C._pop_torch_function_mode()
+
+    def __exit__(self, *error: object) -> None:
+        for mode in self._modes:
+            _C._push_torch_function_mode(mode)
+        super().__exit__(*error)
+
+
 fill(globals())

@@ -115,9 +115,9 @@ _NAMES |= {
 def core_getattr(name):
     """The __getattr__ of rushlight._C."""
     if name in ("DisableTorchFunction", "DisableTorchFunctionSubclass"):
-        from rushlight.overrides import DisableTorchFunctionSubclass
+        from rushlight import overrides
 
-        return DisableTorchFunctionSubclass
+        return getattr(overrides, name)
     if name == "_LinAlgError":
         from rushlight.linalg import LinAlgError
 

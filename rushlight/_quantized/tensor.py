@@ -287,7 +287,8 @@ class QuantizedTensor(_C.Tensor):
             return _C._disabled_torch_function_impl(func, types, args, kwargs)
         if name in ("cat", "concat", "stack"):
             return _joined(func, *args, **kwargs)
-        if name in _COMPARED and "out" not in kwargs:
+        direct = any(isinstance(a, QuantizedTensor) for a in (*args, *kwargs.values()))
+        if name in _COMPARED and "out" not in kwargs and direct:  # not one in a list
             return func(*map(_numbers, args), **{k: _numbers(v) for k, v in kwargs.items()})
         first = args[0] if args else None
         if not isinstance(first, QuantizedTensor):

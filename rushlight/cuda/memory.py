@@ -248,14 +248,23 @@ def _record_memory_history(
         raise ValueError(
             f"_record_memory_history: enabled must be None, 'state' or 'all', not {enabled!r}"
         )
+    skipped = set(skip_actions or ())
+    if isinstance(skip_actions, str) or not skipped <= {*_ACTIONS, *_OTHER_ACTIONS}:
+        raise ValueError(
+            f"_record_memory_history: skip_actions must be a list of actions ({', '.join(_ACTIONS)}"
+            f"), not {skip_actions!r}"
+        )
     _skipped_actions.clear()
-    _skipped_actions.update(skip_actions or ())
+    _skipped_actions.update(skipped)
     if enabled in (None, False):
         _C._memory_history_stop()
     elif enabled != "state" and (clear_history or _C._memory_history() is None):
         _C._memory_history_start(min(max_entries or _MOST_ENTRIES, 1 << 40))
 
 
+_ACTIONS = ("alloc", "free_requested", "free_completed")
+_OTHER_ACTIONS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "snapshot",
+                  "oom")  # fmt: skip
 _skipped_actions: set[str] = set()  # that snapshots leave out
 
 

@@ -1,5 +1,6 @@
 """Who keeps tensors alive: the variable or attribute that holds them, found through Python's
-garbage collector while the program still runs."""
+garbage collector while the program still runs. Objects of all sorts go by here: they are asked for
+their type alone, as isinstance() runs code of theirs, which dead weak references raise in."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def _named_values(frames: list[FrameType]) -> dict[int, str]:
         for space, where in spaces:
             of = "" if frame.f_locals is frame.f_globals else where
             for name, value in list(space.items()):
-                if not name.startswith("__") and not isinstance(value, ModuleType):
+                if not name.startswith("__") and type(value) is not ModuleType:
                     found.setdefault(id(value), f"{name}{of}")
     return found
 
@@ -53,9 +54,13 @@ def _attribute_of(container: Any, names: dict[int, str]) -> str | None:
     return None
 
 
+def _is_tensor(value: Any) -> bool:
+    return issubclass(type(value), Tensor)
+
+
 def _address(value: Any) -> int | None:
     """Where a tensor's memory begins, if it has any."""
-    if not isinstance(value, Tensor) or value.device.type not in _DEVICES:
+    if not _is_tensor(value) or value.device.type not in _DEVICES:
         return None
     try:
         return value.untyped_storage().data_ptr()
@@ -70,7 +75,7 @@ def keepers_of(blocks: Iterable[Block]) -> str | None:
     names = _named_values(frames)
     found: list[tuple[int, Any]] = []
     for holder in gc.get_objects():  # tensors are not among them, what holds them is
-        if isinstance(holder, FrameType | ModuleType) or holder is names:
+        if type(holder) in (FrameType, ModuleType) or holder is names:
             continue
         count = sum(_address(value) in addresses for value in gc.get_referents(holder))
         if count >= 2:
@@ -83,7 +88,7 @@ def keepers_of(blocks: Iterable[Block]) -> str | None:
         name: _nodes(value.grad_fn)
         for frame in frames
         for name, value in {**frame.f_globals, **frame.f_locals}.items()
-        if isinstance(value, Tensor) and value.grad_fn is not None
+        if _is_tensor(value) and value.grad_fn is not None
     }
     if graphs:  # one that grows is longer than that of a single step
         return f"the graph of {max(graphs, key=lambda name: graphs[name])} may hold them"

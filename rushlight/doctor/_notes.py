@@ -68,12 +68,12 @@ class Notes:
     remade: int = 0  # optimisers that took the place of another one, of the same parameters
     repeated: int = 0  # batches of an iterator that equal the one before
     flat_inputs: int = 0  # calls of a model with an input of one number
-    calls: int = 0  # of a model
-    batch: int = 0  # samples of the last call of a model
+    calls: int = 0  # of a model, with an input of real numbers
+    input_shape: tuple[int, ...] = ()  # of the last call of a model
     drops: dict[str, float] = field(default_factory=dict)  # how much each Dropout drops
     few: dict[str, int] = field(default_factory=dict)  # values per channel, by batch norm
     over_batch: dict[str, str] = field(default_factory=dict)  # softmax over samples, by line
-    seeds: dict[str, int] = field(default_factory=dict)  # manual_seed, by line
+    seeds: dict[tuple[str, str], int] = field(default_factory=dict)  # by line and seed
     clipped: list[tuple[float, float]] = field(default_factory=list)  # norm, and by how much
     clip_line: str | None = None
     closed: bool = False  # nothing more is written

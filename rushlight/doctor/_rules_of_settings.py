@@ -132,7 +132,7 @@ def _rates(notes: Notes) -> Iterator[Finding]:
 
 
 def _seeds(notes: Notes) -> Iterator[Finding]:
-    for line, times in notes.seeds.items():
+    for (line, _), times in notes.seeds.items():
         if len(notes.steps) >= 3 and times >= len(notes.steps) - 1:
             yield Finding(
                 "Random numbers begin anew in each step",

@@ -71,7 +71,8 @@ def findings_in_source(step_line: str | None) -> Iterator[Finding]:
         return
     for loop in _loops_around(tree, int(place[2])):
         inside = _reached(tree, loop)
-        left = _method_calls(inside, "eval")
+        # That of a module takes nothing; expressions and tables have an eval() as well.
+        left = [c for c in _method_calls(inside, "eval") if not c.args and not c.keywords]
         if left and not _method_calls(inside, "train"):
             first = min(left, key=lambda call: call.lineno)
             yield Finding(

@@ -32,6 +32,16 @@ _MOST_UNITS = 1 << 20
 _MOST_STEPS = 20  # of an optimiser beside the first that are looked at
 
 
+def _readable(value: Any) -> list[Tensor]:
+    """The tensors in nested values whose elements can be looked at as those of any other."""
+    return [
+        t
+        for t in _tensors(value)
+        if t.layout is rushlight.strided and t.device.type in ("cpu", "cuda")
+        and not t.is_nested and not t.is_quantized
+    ]  # fmt: skip
+
+
 def _is_bad(tensor: Tensor) -> bool:
     return tensor.is_floating_point() and not bool(tensor.isfinite().all())
 
@@ -62,11 +72,15 @@ class _Calls(rushlight.overrides.TorchFunctionMode):
         """Over the samples of a batch in place of the classes."""
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         x = args[0]
-        if x.dim() == 2 and dim in (0, -2) and x.requires_grad and min(x.shape) > 1:
-            # Models of sequences have a multiple of the samples there.
-            if self._notes.batch > 1 and x.shape[0] % self._notes.batch == 0:
-                line = user_line() or ""
-                self._notes.over_batch[line] = f"{name} of {list(x.shape)} over dim {dim}"
+        given = self._notes.input_shape
+        if x.dim() != 2 or dim not in (0, -2) or not x.requires_grad or min(x.shape) < 2:
+            return
+        if given[:2] == tuple(x.shape) and given != tuple(x.shape):
+            return  # (time, samples) of (time, samples, features): over time
+        # Models of sequences have a multiple of the samples there.
+        if given and given[0] > 1 and x.shape[0] % given[0] == 0:
+            line = user_line() or ""
+            self._notes.over_batch[line] = f"{name} of {list(x.shape)} over dim {dim}"
 
     def _note_shapes(self, a: Tensor, b: Tensor, out: Any) -> None:
         """(n, 1) with (n,) gives (n, n), which hardly anybody means."""
@@ -135,16 +149,22 @@ class Observer:
 
     def _seed(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if self.notes.steps and (line := user_line()):
-            self.notes.seeds[line] = self.notes.seeds.get(line, 0) + 1
+            key = line, str(args or kwargs)  # seeds of their own make no step like another
+            self.notes.seeds[key] = self.notes.seeds.get(key, 0) + 1
         return before(*args, **kwargs)
 
     def _clip(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         norm = before(*args, **kwargs)
-        most = float(kwargs.get("max_norm", args[1] if len(args) > 1 else 0.0))
-        if most > 0 and float(norm) == float(norm) and len(self.notes.clipped) < _MOST_STEPS:
-            self.notes.clipped.append((float(norm), float(norm) / most))
-            self.notes.clip_line = self.notes.clip_line or user_line()
+        most = kwargs.get("max_norm", args[1] if len(args) > 1 else 0.0)
+        if len(self.notes.clipped) < _MOST_STEPS:
+            self._guard(self._note_norm)(norm, most)
         return norm
+
+    def _note_norm(self, norm: Any, most: Any) -> None:
+        norm, most = float(norm), float(most)
+        if most > 0 and norm == norm:
+            self.notes.clipped.append((norm, norm / most))
+            self.notes.clip_line = self.notes.clip_line or user_line()
 
     def _replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         before = getattr(owner, name)
@@ -183,14 +203,16 @@ class Observer:
             self.notes.models[id(module)] = module
             for name, parameter in module.named_parameters():
                 self.notes.names.setdefault(id(parameter), name)
-        given = list(_tensors(args))
+        given = _readable(args)
         if given and given[0].dim():
-            self.notes.batch = given[0].shape[0]
+            features = () if given[0].is_floating_point() else (1,)  # ids are yet to get them
+            self.notes.input_shape = *given[0].shape, *features
         for tensor in given:
             if tensor.is_floating_point() and tensor.numel() and not tensor.requires_grad:
-                self.notes.calls += 1
-                flat = tensor.numel() > 8 and bool((tensor == tensor.flatten()[0]).all())
-                self.notes.flat_inputs += flat
+                if tensor is given[0]:  # later ones may be masks, or states that begin with zeros
+                    self.notes.calls += 1
+                    flat = tensor.numel() > 8 and bool((tensor == tensor.flatten()[0]).all())
+                    self.notes.flat_inputs += flat
                 self.notes.input_scale.append(float(tensor.float().abs().mean()))
                 self.notes.input_line = self.notes.input_line or user_line()
                 break
@@ -199,14 +221,18 @@ class Observer:
         self._depth = max(0, self._depth - 1)
         name = self._name(module)
         if self.notes.first_bad is None and not any(True for _ in module.children()):
-            if any(_is_bad(t) for t in _tensors(output)):
-                came_in = any(_is_bad(t) for t in _tensors(args))
+            if any(_is_bad(t) for t in _readable(output)):
+                came_in = any(_is_bad(t) for t in _readable(args))
                 weights = any(_is_bad(p) for p in module.parameters(recurse=False))
                 where = "weights" if weights else "input" if came_in else "output"
                 self.notes.first_bad = name, where, user_line()
         kind = type(module).__name__
         if kind in _TRAINS and not module.training and self._records:
-            self.notes.in_eval.setdefault(name, kind)
+            # What is frozen is in evaluation mode on purpose.
+            own = list(module.parameters(recurse=False))
+            trains = not own or any(p.requires_grad for p in own)
+            if trains and any(t.requires_grad for t in _tensors(output)):
+                self.notes.in_eval.setdefault(name, kind)
         if module.training and kind.endswith("Dropout") and isinstance(module.p, float | int):
             self.notes.drops[name] = float(module.p)
         if module.training and "BatchNorm" in kind and args and isinstance(args[0], Tensor):
@@ -283,6 +309,7 @@ class Observer:
         values, self._values = self._values, []
         if root.numel() != 1 or root.grad_fn is None:
             return
+        slopes = []
         for call, value in values:
             slope: Any = 1.0
             if value is not root:
@@ -292,7 +319,12 @@ class Observer:
                     )
             by = 0.0 if slope is None else float(slope)
             if by > 0 or by < 0:  # not NaN
-                call.slopes.append(1 if by > 0 else -1)
+                slopes.append((call, 1 if by > 0 else -1))
+        # Beside a loss that goes down, one that goes up is an adversary's, and meant.
+        lowered = any(slope > 0 for _, slope in slopes)
+        for call, sign in slopes:
+            if sign > 0 or not lowered:
+                call.slopes.append(sign)
 
     def _note_cleared(self) -> None:
         """Another loss may send gradients first, as the two networks of a GAN do to each other, so
@@ -362,7 +394,8 @@ class Observer:
             if parameter.grad is None:
                 step.without.append(name)
                 continue
-            gradient = parameter.grad.detach()
+            gradient = parameter.grad
+            gradient = (gradient._vals if gradient.is_sparse else gradient).detach()
             norm = float(gradient.float().norm()) if gradient.numel() else 0.0
             if norm != norm or norm == float("inf"):
                 step.bad_gradients.append(name)
@@ -441,14 +474,14 @@ class _Batches:
             self._before = []
             return batch
         with rushlight.no_grad(), _C.DisableTorchFunction():
-            now = [t.detach() for t in _tensors(batch)]
+            now = [t.detach() for t in _readable(batch)]
             same = len(now) == len(self._before) and all(
                 a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
                 for a, b in zip(now, self._before, strict=True)
             )
             self._notes.repeated += bool(now) and same
             self._before = [t.clone() for t in now]
-            for tensor in _tensors(batch):
+            for tensor in now:
                 if tensor.dim() == 1 and not tensor.is_floating_point() and len(tensor) > 3:
                     self._notes.batches.append(frozenset(tensor.tolist()))
                     break

@@ -140,17 +140,16 @@ def pointwise(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 def _of_values(name, func, args, kwargs):
     """A factory or move."""
     x = args[0]
+    others = [a._vals if isinstance(a, NestedTensor) else a for a in args[1:]]
+    kwargs = {k: a._vals if isinstance(a, NestedTensor) else a for k, a in kwargs.items()}
     if not isinstance(x, NestedTensor):
         if name == "to":  # .to(a nested tensor): its dtype and device
-            return x.to(
-                *(a._vals if isinstance(a, NestedTensor) else a for a in args[1:]), **kwargs
-            )
+            return x.to(*others, **kwargs)
         raise TypeError(f"{name}: a nested tensor beside one of one size is no argument of this")
     kwargs.pop("memory_format", None)
     layout = kwargs.pop("layout", None)
     if layout is not None and layout is not x.layout:
         raise RuntimeError(f"{name}: layout must be {x.layout}, that of the nested tensor")
-    others = (a._vals if isinstance(a, NestedTensor) else a for a in args[1:])
     found = func(x._vals, *others, **kwargs)
     if found is x._vals:
         return x

@@ -177,6 +177,28 @@ def test_quantized_tensors_by_keyword():
     assert rl.equal(input=q, other=q) and rl.eq(input=q, other=rl.ones(2)).all()
 
 
+@pytest.mark.parametrize("call", ["x.le([q, q])", "x == [[q]]", "rl.equal(x, (q, None))"])
+def test_quantized_tensors_in_lists(call):
+    q = rl.quantize_per_tensor(rl.ones(2), 0.1, 0, rl.quint8)
+    with pytest.raises((NotImplementedError, TypeError), match="quantized|argument"):
+        eval(call, {"rl": rl, "x": rl.ones(2), "q": q})
+
+
+def test_the_dtype_of_a_nested_tensor_by_keyword():
+    nested = rl.nested.nested_tensor([rl.ones(2), rl.ones(3)], dtype=rl.float64)
+    assert rl.ones(2).to(other=nested).dtype is rl.float64
+    assert nested.float().to(other=nested).dtype is rl.float64
+
+
+@pytest.mark.parametrize(("sizes", "strides"), [((2, 3), (1, 20)), ((2, 3), (1, 2))])
+def test_as_strided_under_vmap_stays_within_its_memory(sizes, strides):
+    x = rl.ones(2, 6) if strides[1] == 20 else rl.ones(2, 3, 0)
+    with pytest.raises(RuntimeError, match="reaches element"):
+        rl.func.vmap(lambda t: t.as_strided(sizes, strides))(x)
+    right = rl.func.vmap(lambda t: t.as_strided((2, 3), (1, 2)))(rl.arange(12).view(2, 6))
+    assert right.tolist() == [[[0, 2, 4], [1, 3, 5]], [[6, 8, 10], [7, 9, 11]]]
+
+
 def test_vector_to_parameters_writes_all_or_nothing():
     first, second = rl.zeros(2), rl.zeros(3)
     with pytest.raises(RuntimeError, match="too short"):

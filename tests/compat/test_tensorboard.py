@@ -109,6 +109,7 @@ def test_graph_of_a_model(tmp_path):
     from rushlight.utils.tensorboard import SummaryWriter
 
     model = rl.nn.Sequential(Block(), Block()).train()
+    model[0].layer.eval()  # frozen: it stays as it is
     with SummaryWriter(tmp_path) as writer:
         writer.add_graph(model, rl.ones(2, 3))
     nodes = {n.name: n for n in EventAccumulator(str(tmp_path)).Reload().Graph().node}
@@ -121,7 +122,25 @@ def test_graph_of_a_model(tmp_path):
     assert linear.op == "aten::linear" and sizes == [2, 3]
     assert list(nodes["output/output.1"].input) == ["Sequential/Block[1]/relu"]
     assert all(source in nodes for n in nodes.values() for source in n.input)
-    assert model.training and not model[0]._forward_hooks
+    assert [m.training for m in model.modules()] == [True, True, False, True, True]
+    assert not model[0]._forward_hooks
+
+
+@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
+def test_graph_of_what_writes_to_tensors():
+    from rushlight.utils.tensorboard._model_graph import model_graph
+
+    class Writes(rl.nn.Module):
+        def forward(self, x):
+            out = rl.zeros(2, 3)
+            out[0] = x.exp()
+            return out.mul_(2)
+
+    nodes = {n.name: n for n in model_graph(Writes(), rl.ones(3)).node}
+    assert list(nodes["Writes/exp"].input) == ["input/input.1"]
+    assert "Writes/exp" in nodes["Writes/setitem"].input
+    assert list(nodes["Writes/mul"].input) == ["Writes/setitem"]
+    assert list(nodes["output/output.1"].input) == ["Writes/mul"]
 
 
 @pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")

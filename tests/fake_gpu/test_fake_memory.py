@@ -296,7 +296,16 @@ try:
     cuda.memory._record_memory_history("some")
 except ValueError as error:
     print("enabled must be" in str(error))
+cuda.memory._record_memory_history(skip_actions=["free_requested"])
+rl.zeros(100, device="cuda")
+print(*(e["action"] for e in cuda.memory._snapshot()["device_traces"][0]))
+for wrong in ("alloc", ["free"]):
+    try:
+        cuda.memory._record_memory_history(skip_actions=wrong)
+    except ValueError as error:
+        print("list of actions" in str(error))
 """)
+    assert out[6:] == ["alloc free_completed", "True", "True"]
     freed = "free_requested free_completed"
     assert out[0] == f"alloc alloc {freed} {freed}"
     assert out[1] == f"{3 * 2**20} True 0"

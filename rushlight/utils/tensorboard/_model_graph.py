@@ -58,7 +58,7 @@ class _Calls(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "call")
-        made = _tensors(out)
+        made = _tensors(args[:1] if name == "__setitem__" else out)
         if made and name not in _QUESTIONS:
             self._graph.call(name.strip("_"), (args, kwargs or {}), made)
         return out
@@ -122,14 +122,14 @@ class _Graph:
             self.name(tensor, node)
 
     def watching(self):
-        """A context in which calls of the model are noted; it is left in the mode that it had."""
+        """A context in which calls of the model are noted; all modules are left in their modes."""
         stack = contextlib.ExitStack()
         for module in self._model.modules():
             handles = (module.register_forward_pre_hook(self._enter),
                        module.register_forward_hook(self._leave, always_call=True))  # fmt: skip
             for handle in handles:
                 stack.callback(handle.remove)
-        stack.callback(self._model.train, self._model.training)
+            stack.callback(setattr, module, "training", module.training)
         self._model.eval()
         stack.enter_context(no_grad())
         stack.enter_context(_Calls(self))

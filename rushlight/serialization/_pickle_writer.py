@@ -69,6 +69,10 @@ class PickleWriter:
     def memoize(self, obj):
         self._memo[id(obj)] = self._next_number(), obj
 
+    def is_written(self, obj):
+        """Whether what comes may refer to it."""
+        return id(obj) in self._memo
+
     def _get(self, number):
         if number < 256:
             self.put(struct.pack("<cB", pickle.BINGET, number))

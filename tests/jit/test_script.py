@@ -4,6 +4,7 @@ after it was saved and loaded."""
 import copy
 import inspect
 import io
+import math
 import sys
 import traceback
 from pathlib import Path
@@ -197,3 +198,81 @@ def test_graphs_of_fx():
     assert "x = None" in graph.code
     x, y = rl.randn(2, 3), rl.randn(2, 3)
     assert rl.jit.script(graph)(x, y)[0].equal(Net()(x, y)[0])
+
+
+def _fails(f, error, match, *args):
+    with pytest.raises(error, match=match):
+        rl.jit.script(f)(*args)
+
+
+def test_numbers_of_a_tensor_are_what_their_annotation_says():
+    def ints(x: rl.Tensor) -> list[int]:
+        return x.tolist()
+
+    def one(x: rl.Tensor) -> float:
+        return x.tolist()
+
+    assert rl.jit.script(ints)(rl.arange(3, dtype=rl.int8)) == [0, 1, 2]
+    for wrong in (rl.tensor([1.7]), rl.tensor([True]), rl.tensor([1j])):
+        _fails(ints, RuntimeError, "says int", wrong)
+    for wrong in (rl.ones(2, 1, dtype=rl.int64), rl.tensor(3)):
+        _fails(ints, RuntimeError, "lists of 1 dimensions", wrong)
+    _fails(one, RuntimeError, "lists of 0 dimensions", rl.ones(1, 1))
+
+
+def test_limits_of_other_dtypes_raise():
+    def largest(x: rl.Tensor) -> float:
+        return rl.finfo(x.dtype).max
+
+    def most(x: rl.Tensor) -> int:
+        return rl.iinfo(x.dtype).max
+
+    assert rl.jit.script(largest)(rl.tensor([1j])) == rl.finfo(rl.complex64).max
+    _fails(largest, TypeError, "finfo: does not describe torch.int64", rl.tensor([1]))
+    _fails(most, TypeError, "iinfo: does not describe torch.bool", rl.tensor([True]))
+
+
+def test_results_that_do_not_fit_are_not_written():
+    def add(a, out):
+        return rl.add(a, a, out=out)
+
+    whole = rl.zeros(2, dtype=rl.int64)
+    _fails(add, rl.DTypeError, "cannot be cast", rl.full((2,), 0.7), whole)
+    assert whole.tolist() == [0, 0]
+    _fails(add, rl.DTypeError, "cannot be cast", rl.tensor([1j, 2]), rl.zeros(2))
+    _fails(add, rl.DTypeError, "cannot be cast", rl.ones(2, dtype=rl.int64), rl.ones(2) > 0)
+    _fails(add, RuntimeError, "automatic diff", rl.ones(2, requires_grad=True), rl.zeros(2))
+    wide = rl.zeros(2, dtype=rl.complex128)
+    assert rl.jit.script(add)(rl.ones(2, dtype=rl.int64), wide).tolist() == [2, 2]
+
+
+def test_transforms_and_windows_check_their_arguments():
+    def spectrum(x: rl.Tensor, dim: int):
+        return rl.fft.fft(x, dim=dim)
+
+    for dim in (2, -3):
+        _fails(spectrum, IndexError, "fft.fft: dim .*from -2 to 1", rl.ones(2, 3), dim)
+    _fails(spectrum, IndexError, "from -1 to 0", rl.tensor(1.0), -1)
+
+    def window(n: int, dtype: rl.dtype):
+        return rl.hann_window(n, dtype=dtype, requires_grad=True)
+
+    assert rl.jit.script(window)(3, rl.float64).requires_grad
+    _fails(window, rl.DTypeError, "hann_window: needs a floating", 3, rl.int64)
+    _fails(window, RuntimeError, "hann_window: window_length", -1, rl.float32)
+
+
+def test_texts_split_from_the_right_as_python_does():
+    def split(s: str, sep: str, most: int):
+        return s.rsplit(None, most), s.rsplit(sep, most)
+
+    for most in (0, 1, 2, 9):
+        assert rl.jit.script(split)("  a b  c ", " ", most) == split("  a b  c ", " ", most)
+    _fails(split, ValueError, "empty separator", "abc", "", 1)
+
+
+def test_products_of_floats():
+    def product(values: list[float]):
+        return math.prod(values)
+
+    assert rl.jit.script(product)([1.5, 2.0]) == 3.0

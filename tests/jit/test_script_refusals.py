@@ -51,3 +51,29 @@ def test_refused(number, tmp_path):
     assert where, text
     assert where[1] == str(path) and int(where[2]) == line, text
     assert f"    {source.splitlines()[line - 1].strip()}\n" in text
+
+
+def test_many_ifs_that_may_continue(tmp_path):
+    """What follows them is not copied for each way through them."""
+    lines = "".join(f"  if n == {i}:\n   x = x + 1\n   if n > 20:\n    continue\n" for i in range(30))
+    text = "def {}(x, n: int):\n for k in {}:\n" + lines + "  x = x + 2\n return x\n"
+    both = text.format("same", (1, 2, 3)) + text.format("mixed", (1, "2"))
+    module = loaded(tmp_path / "ifs.py", both)
+    for n in (3, 25, 99):
+        assert rl.jit.script(module.same)(rl.zeros(1), n).equal(module.same(rl.zeros(1), n))
+    with pytest.raises(RuntimeError, match="continue in a loop over modules"):
+        rl.jit.script(module.mixed)
+
+
+def test_expressions_that_are_too_deep(tmp_path):
+    module = loaded(tmp_path / "deep.py", "def f(x):\n    return x" + " + 1" * 900 + "\n")
+    with pytest.raises(RuntimeError, match="nested too deep\n.*line 1"):
+        rl.jit.script(module.f)
+
+
+def test_functions_of_the_library_that_always_raise():
+    def f(x):
+        return rl.fft.rfft(x, n=0)
+
+    with pytest.raises(RuntimeError, match="the result of _one .* always raises here"):
+        rl.jit.script(f)

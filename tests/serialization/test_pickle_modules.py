@@ -44,3 +44,57 @@ def test_another_pickle_module_writes_what_has_no_name(tmp_path):
         rl.save(model, tmp_path / "b.pt")
     with pytest.raises(AttributeError, match="no Pickler"):
         rl.save(1, tmp_path / "b.pt", pickle_module=math)
+
+
+def remade(parts, values):
+    code, name = parts
+    cells = tuple(types.CellType(value) for value in values)
+    return types.FunctionType(marshal.loads(code), {}, name, None, cells)
+
+
+class WithCells:
+    """The same with what a function encloses."""
+
+    class Pickler(pickle.Pickler):
+        def reducer_override(self, obj):
+            if not isinstance(obj, types.FunctionType) or obj is remade:
+                return NotImplemented
+            values = [cell.cell_contents for cell in obj.__closure__ or ()]
+            return remade, ((marshal.dumps(obj.__code__), obj.__name__), values)
+
+    __name__ = "with_cells"
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_what_functions_enclose_is_shared_with_the_rest_of_the_file(tmp_path, zipped):
+    def saved_and_loaded(obj):
+        rl.save(obj, tmp_path / "a.pt", WithCells(), _use_new_zipfile_serialization=zipped)
+        return rl.load(tmp_path / "a.pt", weights_only=False)
+
+    tensor, layer, holder = rl.arange(3.0), nn.Linear(2, 2), []
+    holder.append(lambda: holder)
+    layer.act = lambda: layer
+    first, second, x = saved_and_loaded([lambda: tensor, lambda: (tensor, 1), tensor])
+    assert first() is x and second()[0] is x and x.tolist() == [0, 1, 2]
+    held = saved_and_loaded(holder)
+    assert held[0]() is held
+    loaded = saved_and_loaded(layer)
+    assert loaded.act() is loaded and loaded.weight.equal(layer.weight)
+    act = saved_and_loaded(layer.act)
+    assert act().act is act
+    with pytest.raises(pickle.UnpicklingError):
+        rl.load(tmp_path / "a.pt")
+
+
+def test_a_pickler_that_raises_leaves_the_file_alone(tmp_path):
+    class Raises:
+        class Pickler(pickle.Pickler):
+            def dump(self, obj):
+                raise ValueError("never")
+
+        __name__ = "raises"
+
+    rl.save(1, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match="never"):
+        rl.save([rl.ones(2), lambda: 1], tmp_path / "a.pt", pickle_module=Raises())
+    assert rl.load(tmp_path / "a.pt") == 1 and len(list(tmp_path.iterdir())) == 1

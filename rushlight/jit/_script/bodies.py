@@ -50,16 +50,32 @@ def is_only_read(name, body):
     return all(id(use) in fine for use in uses)
 
 
+_MOST_COPIES = 256  # of what follows an `if`, within one loop
+
+
 def without_continue(body):
-    """The statements with what follows an `if` that may continue moved into its branches."""
-    made = []
-    for i, part in enumerate(body):
-        if isinstance(part, ast.Continue):
-            return made
-        if isinstance(part, ast.If) and any(isinstance(n, ast.Continue) for n in ast.walk(part)):
-            rest = body[i + 1 :]
-            then = without_continue([*part.body, *rest]) or [ast.copy_location(ast.Pass(), part)]
-            other = without_continue([*part.orelse, *rest])
-            return [*made, ast.copy_location(ast.If(part.test, then, other), part)]
-        made.append(part)
-    return made
+    """The statements with what follows an `if` that may continue moved into its branches; as they
+    are, where that would make too many copies of them."""
+    copies = 0
+
+    def moved(body):
+        nonlocal copies
+        made = []
+        for i, part in enumerate(body):
+            if isinstance(part, ast.Continue):
+                return made
+            if isinstance(part, ast.If) and any(
+                isinstance(n, ast.Continue) for n in ast.walk(part)
+            ):
+                copies += 1
+                if copies > _MOST_COPIES:
+                    return made
+                rest = body[i + 1 :]
+                then = moved([*part.body, *rest]) or [ast.copy_location(ast.Pass(), part)]
+                other = moved([*part.orelse, *rest])
+                return [*made, ast.copy_location(ast.If(part.test, then, other), part)]
+            made.append(part)
+        return made
+
+    found = moved(body)
+    return body if copies > _MOST_COPIES else found

@@ -310,7 +310,8 @@ def dict_(c, v=None, **items):
     if opened.items and not items:
         return c.made_dict([tuple(c.unpacked(pair, 2)) for pair in opened.items])
     kind = type_of(v)
-    if kind is not None and kind.kind == "List" and kind.items[0].kind == "Tuple" and not items:
+    pairs = kind is not None and kind.kind == "List" and kind.items[0].kind == "Tuple"
+    if pairs and len(kind.items[0].items) == 2 and not items:
         return c.dict_of_pairs(c.as_val(v))
     refuse(f"dict() of {describe(v)} is not there in programs")
 
@@ -385,7 +386,8 @@ def prod(c, v):
             total = c.binary("Mult", total, one)
         return total
     listed = _listed(c, v)
-    to = c.result(listed.type.items[0], move=static(1).operand)
+    number = listed.type.items[0]
+    to = c.result(number, move=c.as_val(static(1), number).operand)
     c.turn(c.items_of(listed), lambda x: c.move_to(to.operand, c.binary("Mult", to, x), to.type))
     return to
 

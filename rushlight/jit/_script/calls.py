@@ -6,6 +6,7 @@ import inspect
 import types as pytypes
 
 from rushlight import _C
+from rushlight.jit._script import checks
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import Refusal, refuse
 from rushlight.jit._script.values import NONE, Emitter, Val, describe, pack, static, type_of
@@ -42,18 +43,20 @@ class Limits:
     def __init__(self, cls, dtype):
         self.cls, self.dtype = cls, dtype
         names = (
-            "float32 float64 float16 bfloat16"
+            "float32 float64 float16 bfloat16 complex64 complex128"
             if cls is _C.finfo
             else "int64 int32 int16 int8 uint8"
         )
         self.dtypes = [getattr(_C, name) for name in names.split()]
 
     def value(self, c, name, at=0):
-        """By comparing with one dtype after the other; the last is what is left."""
+        """By comparing with one dtype after the other; it must be one of them."""
         if not hasattr(self.cls(self.dtypes[at]), name):
             refuse(f"{self.cls.__name__} has no attribute '{name}'")
         found = static(getattr(self.cls(self.dtypes[at]), name))
         if at == len(self.dtypes) - 1:
+            args = [static(self.cls.__name__), self.dtype, static(self.dtypes[at])]
+            c.program.call_function(c, checks.need_dtype, args, {})
             return found
         same = c.compared("Eq", self.dtype, static(self.dtypes[at]))
         return c.chosen(same, lambda: found, lambda: self.value(c, name, at + 1))
@@ -100,6 +103,7 @@ class Calls(Emitter):
         result = self.call_op(name, rows, args, kwargs)
         if type_of(into) != t.TENSOR or type_of(result) != t.TENSOR:
             refuse(f"{name}: out= takes one tensor in programs", "assign the result")
+        self.program.call_function(self, checks.need_out, [static(name), result, into], {})
         self.op("resize_as_", into, result)
         self.op("copy_", into, result)
         return into

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import numbers
+import typing
 
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
@@ -18,8 +19,10 @@ def _flattened(classes):
             yield from _flattened(inner)
     elif classes is numbers.Number:
         yield from (int, float, bool)
-    else:
+    elif isinstance(classes, type) or typing.get_origin(classes) is not None:
         yield classes
+    else:
+        refuse(f"isinstance takes classes, and {classes!r} is none")
 
 
 class Conditions(Operators):

@@ -252,7 +252,7 @@ class Methods(Calls):
         return self.as_val(self.builtin("device_index", self.builtin("device", owner)))
 
     def tensor_tolist(self, owner):
-        return Val(obj=Listing(owner))
+        return Listing(owner)
 
     def tensor_cpu(self, owner):
         return self.call_method(owner, "to", [static(_C.device("cpu"))], {})

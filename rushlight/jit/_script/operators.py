@@ -8,7 +8,7 @@ import operator
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
 from rushlight.jit._script.methods import Methods
-from rushlight.jit._script.values import Val, describe, pack, static, type_of
+from rushlight.jit._script.values import Val, describe, need_typed, pack, static, type_of
 
 _PYTHON = {
     "Add": operator.add,
@@ -132,6 +132,8 @@ class Operators(Methods):
 
     def binary(self, op, a, b):
         symbol = _SYMBOLS[op]
+        need_typed(a)
+        need_typed(b)
         a, b = self.source.alike(a, b)
         ta, tb = type_of(a), type_of(b)
         if (

@@ -18,7 +18,7 @@ from rushlight.jit._script.errors import (
 from rushlight.jit._script.source import Source, is_ignored, signatures_of
 from rushlight.jit._script.state import State, attribute_value
 from rushlight.jit._script.stmt import Statements
-from rushlight.jit._script.values import NONE, Val, describe, static
+from rushlight.jit._script.values import NONE, Nothing, Val, describe, static
 
 __all__ = ["Program", "is_ignored"]
 
@@ -139,18 +139,20 @@ class Program(State):
         given = self.arguments(source, args, kwargs)
         if source.library:
             return self.call_library(caller, source, given)
-        forms = signatures_of(fn)
+        forms, reasons = signatures_of(fn), []
         for form in forms:
             mark, out = len(caller.locals), list(caller.out)
             source.hints = form
             try:
                 return self.call_user(caller, source, given)
-            except Refusal:
+            except Refusal as why:
                 del caller.locals[mark:]
                 caller.out[:] = out
+                reasons.append(str(why))
         if forms:
             given = ", ".join(describe(v) for v in [*args, *kwargs.values()])
-            refuse(f"no overload of {source.name} takes ({given})")
+            why = "; ".join(dict.fromkeys(reasons))
+            refuse(f"no overload of {source.name} takes ({given}): {why}")
         return self.call_user(caller, source, given)
 
     def arguments(self, source, args, kwargs):
@@ -203,7 +205,8 @@ class Program(State):
         inner.env = dict(given)
         try:
             self.compile(inner, caller)
-            return NONE if inner.value_returned is None else inner.value_returned
+            found = inner.value_returned
+            return Nothing(source.name) if found is None else found
         except Elsewhere:
             del caller.locals[mark:]
             del caller.out[out:]

@@ -4,50 +4,57 @@ and lists with holes on."""
 from __future__ import annotations
 
 import math
+from typing import List  # noqa: UP035
 
 import rushlight
 from rushlight import _C
 from rushlight.fft import _transforms
 
+# ruff: noqa: UP006
 
-def _phases(window_length, periodic, device):
+
+def _phases(op, window_length, periodic, dtype, device):
     """From 0 to 1, in double; a periodic window leaves the last one out."""
     if window_length < 0:
-        raise RuntimeError(f"window_length must not be negative, got {window_length}")
+        raise RuntimeError(f"{op}: window_length must not be negative, got {window_length}")
+    if dtype is not None:
+        if not dtype.is_floating_point:
+            raise _C.DTypeError(f"{op}: needs a floating dtype, got {dtype}")
     last = window_length if periodic else window_length - 1
     return _C.arange(window_length, dtype=_C.float64, device=device) / max(last, 1)
 
 
-def _rounded(window, dtype):
+def _rounded(window, dtype, requires_grad):
     """One sample alone is 1."""
     if window.size(0) == 1:
         window = _C.ones_like(window)
-    return window.to(_C.get_default_dtype() if dtype is None else dtype)
+    window = window.to(_C.get_default_dtype() if dtype is None else dtype)
+    return window.requires_grad_() if requires_grad else window
 
 
 def _hann(window_length, periodic=True, dtype=None, layout=None, device=None, pin_memory=False,
           requires_grad=False):  # fmt: skip
-    phases = _phases(window_length, periodic, device)
-    return _rounded(0.5 - 0.5 * (2 * math.pi * phases).cos(), dtype)
+    phases = _phases("hann_window", window_length, periodic, dtype, device)
+    return _rounded(0.5 - 0.5 * (2 * math.pi * phases).cos(), dtype, requires_grad)
 
 
 def _hamming(window_length, periodic=True, alpha=0.54, beta=0.46, dtype=None, layout=None,
              device=None, pin_memory=False, requires_grad=False):  # fmt: skip
-    phases = _phases(window_length, periodic, device)
-    return _rounded(alpha - beta * (2 * math.pi * phases).cos(), dtype)
+    phases = _phases("hamming_window", window_length, periodic, dtype, device)
+    return _rounded(alpha - beta * (2 * math.pi * phases).cos(), dtype, requires_grad)
 
 
 def _blackman(window_length, periodic=True, dtype=None, layout=None, device=None, pin_memory=False,
               requires_grad=False):  # fmt: skip
-    phases = _phases(window_length, periodic, device)
+    phases = _phases("blackman_window", window_length, periodic, dtype, device)
     once, twice = (2 * math.pi * phases).cos(), (4 * math.pi * phases).cos()
-    return _rounded(0.42 - 0.5 * once + 0.08 * twice, dtype)
+    return _rounded(0.42 - 0.5 * once + 0.08 * twice, dtype, requires_grad)
 
 
 def _bartlett(window_length, periodic=True, dtype=None, layout=None, device=None, pin_memory=False,
               requires_grad=False):  # fmt: skip
-    phases = _phases(window_length, periodic, device)
-    return _rounded(1 - (2 * phases - 1).abs(), dtype)
+    phases = _phases("bartlett_window", window_length, periodic, dtype, device)
+    return _rounded(1 - (2 * phases - 1).abs(), dtype, requires_grad)
 
 
 def _as_complex(op, x):
@@ -74,7 +81,12 @@ def _dims(op, x, s, dim, default):
         if count > x.dim():
             raise RuntimeError(f"{op}: s has {count} sizes for {x.dim()} dimensions")
         return [d for d in range(x.dim() - count, x.dim())]  # noqa: C416
-    found = [d % x.dim() for d in ([dim] if isinstance(dim, int) else dim)]
+    found: List[int] = []
+    for d in [dim] if isinstance(dim, int) else dim:
+        if d < -x.dim() or d >= x.dim():
+            last = max(x.dim() - 1, 0)
+            raise IndexError(f"{op}: dim {d} is out of range (from {-last - 1} to {last})")
+        found.append(d % x.dim())
     for d in found:
         if found.count(d) > 1:
             raise RuntimeError(f"{op}: dims must be unique, got {found}")

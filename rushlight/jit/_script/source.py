@@ -8,7 +8,7 @@ import textwrap
 import typing
 
 from rushlight.jit._script.bodies import assigned_names
-from rushlight.jit._script.errors import ScriptError
+from rushlight.jit._script.errors import ScriptError, located
 
 
 def mark(fn, word):
@@ -96,7 +96,10 @@ class Source:
         self.parameters = [
             a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         ]
-        self.local_names = assigned_names(tree.body) - set(self.parameters)
+        try:
+            self.local_names = assigned_names(tree.body) - set(self.parameters)
+        except RecursionError:
+            raise located("its expressions are nested too deep", self, tree) from None
         self.hints = {**self._commented(), **getattr(fn, "__annotations__", {})}
 
     @staticmethod
@@ -118,9 +121,16 @@ class Source:
                 return found
             types = [ast.unparse(node) for node in whole.argtypes]
             names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-            if types != ["..."] and len(types) in (len(names), len(names) - 1):
-                # Methods leave self out.
-                found.update(zip(names[len(names) - len(types) :], types, strict=True))
+            if types != ["..."]:
+                without_self = names[:1] == ["self"] and len(types) < len(names)
+                names = names[1:] if without_self else names
+                if len(types) != len(names):
+                    raise located(
+                        f"the type comment has {len(types)} types for {len(names)} parameters",
+                        self,
+                        self.tree,
+                    )
+                found.update(zip(names, types, strict=True))
             found["return"] = ast.unparse(whole.returns)
         return {name: self._evaluated(text) for name, text in found.items()}
 

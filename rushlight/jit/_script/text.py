@@ -59,10 +59,11 @@ def _rsplit(s: str, sep: Optional[str] = None, maxsplit: int = -1) -> List[str]:
                 at -= 1
             parts.insert(0, rest[at:])
             rest = rest[:at].rstrip()
-        rest = rest.lstrip() if len(parts) == 0 else rest
         if len(rest) > 0:
             parts.insert(0, rest)
         return parts
+    if len(sep) == 0:
+        raise ValueError("empty separator")
     while len(parts) < maxsplit:
         at = rest.rfind(sep)
         if at < 0:

@@ -35,11 +35,32 @@ class Val:
         return (self.known and self.obj is None) or self.type == t.NONE
 
 
-class Listing:
+class Listing(Val):
     """x.tolist(), whose type is the one that is asked of it."""
 
+    __slots__ = ("tensor",)
+
     def __init__(self, tensor):
+        super().__init__()
         self.tensor = tensor
+
+
+class Nothing(Val):
+    """What a function of the library gives that returns nothing, or always raises as it is called
+    here."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        super().__init__(t.NONE, {"is": None}, None)
+        self.name = name
+
+
+def need_typed(v):
+    """Where nobody says which type is wanted."""
+    if isinstance(v, Listing):
+        refuse("tolist() has no type that is known before it runs",
+               "annotate it: `values: List[float] = x.tolist()`")  # fmt: skip
 
 
 def _number_operand(obj):
@@ -67,6 +88,8 @@ def static(obj):
     if isinstance(obj, _C.dtype):
         return Val(t.DTYPE, {"is": {"dtype": short_name(obj)}}, obj)
     if isinstance(obj, _C.device):
+        if obj.type not in ("cpu", "cuda", "meta"):
+            refuse(f"there are no tensors on {obj.type!r}, and programs do not know its name")
         return Val(t.DEVICE, {"is": {"device": str(obj)}}, obj)
     if isinstance(obj, _C.layout):
         return Val(t.LAYOUT, {"is": {"layout": "strided"}}, obj)
@@ -90,12 +113,14 @@ def pack(items, display="tuple", fields=()):
 
 def describe(v):
     """For messages: its type, or what it is."""
+    if isinstance(v, Nothing):
+        return f"the result of {v.name} (which has none, or always raises here)"
     if v.type is not None:
         return str(v.type)
     if v.items is not None:
         inner = ", ".join(map(describe, v.items))
         return f"Tuple[{inner}]" if v.display == "tuple" else f"a list of ({inner})"
-    if isinstance(v.obj, Listing):
+    if isinstance(v, Listing):
         return "the numbers of a tensor"
     if isinstance(v.obj, tuple | list | dict):
         return f"a {type(v.obj).__name__}"
@@ -205,9 +230,7 @@ class Emitter:
 
     def value(self, v):
         """(operand, type) of a value as one of the program."""
-        if isinstance(v.obj, Listing):
-            refuse("tolist() has no type that is known before it runs",
-                   "annotate it: `values: List[float] = x.tolist()`")  # fmt: skip
+        need_typed(v)
         if v.type is not None:
             return v.operand, v.type
         if v.items is not None:
@@ -219,6 +242,7 @@ class Emitter:
 
     def opened(self, v):
         """A Python tuple, list or dict that is known now, as one that was written down."""
+        need_typed(v)
         if v.items is None and v.known and isinstance(v.obj, tuple | list) and v.type is None:
             display = "list" if isinstance(v.obj, list | _C.Size) else "tuple"
             fields = getattr(v.obj, "_fields", ())
@@ -259,8 +283,8 @@ class Emitter:
 
     def as_type(self, v, wanted):
         """(operand, type) of a value where one of this type is wanted."""
-        if isinstance(v.obj, Listing):
-            v = self.numbers_of(v.obj.tensor, wanted)
+        if isinstance(v, Listing):
+            v = self.numbers_of(v.tensor, wanted)
         v = self.opened(v)
         if v.type is None and v.items is not None:
             if v.display == "tuple" and wanted.kind == "List" and not v.fields:
@@ -316,15 +340,25 @@ class Emitter:
 
     def numbers_of(self, tensor, wanted):
         """The numbers of a tensor as lists in lists, as deep as the type says."""
-        if wanted in (t.FLOAT, t.INT, t.BOOL):
-            return self.builtin(f"{wanted}_tensor", tensor)
-        if wanted.kind != "List":
+        from rushlight.jit._script.checks import need_numbers
+
+        number, depth = wanted, 0
+        while number.kind == "List":
+            number, depth = number.items[0], depth + 1
+        if number not in (t.FLOAT, t.INT, t.BOOL):
             refuse(f"tolist() gives numbers and lists of them, not {wanted}")
+        args = [tensor, static(depth), static(str(number))]
+        self.program.call_function(self, need_numbers, args, {})
+        return self._rows_of(tensor, wanted)
+
+    def _rows_of(self, tensor, wanted):
+        if wanted.kind != "List":
+            return self.builtin(f"{wanted}_tensor", tensor)
         to = self.result(wanted, make=[])
         inner = wanted.items[0]
         self.turn(
             self.items_of(tensor),
-            lambda part: self.builtin("append", to, self.numbers_of(part, inner)),
+            lambda part: self.builtin("append", to, self._rows_of(part, inner)),
         )
         return to
 
@@ -343,6 +377,7 @@ class Emitter:
 
     def truth(self, v):
         """The value as a bool; known where it is known."""
+        need_typed(v)
         if v.items is not None:
             return static(bool(v.items))
         if (v.known and v.type is None) or (v.known and v.type in (t.STR, t.INT, t.FLOAT, t.NONE)):

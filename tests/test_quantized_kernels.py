@@ -121,6 +121,23 @@ def test_dynamic_layers_are_the_same_both_ways():
     rl.testing.assert_close(got[1], lstm(sequence, state)[0], rtol=0, atol=0.08)
 
 
+def test_zero_points_are_among_the_integers():
+    x, w = rl.ones(2, 4, dtype=rl.uint8), rl.ones(3, 4, dtype=rl.int8)
+    for zeros in ([-1, 0], [256, 0], [0, 256], [0, 1 << 40]):  # 32 bits of the last are 0
+        with pytest.raises(RuntimeError, match="from 0 to 255"):
+            _C._quantized_linear(x, w, rl.ones(3), None, [1.0, 1.0], zeros, False, rl.uint8)
+    with pytest.raises(RuntimeError, match="from -128 to 127"):
+        _C._quantized_combine(w, w, [1.0] * 3, [0, 0, 128], False, False)
+
+
+def test_rows_without_columns_give_the_bias(engine):
+    x, w = rl.ones(2, 5, 0, dtype=rl.uint8), rl.ones(3, 0, dtype=rl.int8)
+    bias = rl.tensor([1.0, 2.0, 3.0])
+    got = _C._quantized_linear(x, w, rl.ones(3), bias, [1.0, 1.0], [0, 4], False, rl.uint8)
+    assert got.tolist() == [[[5, 6, 7]] * 5] * 2
+    assert rl.equal(_C._dynamic_linear(x.float(), w, rl.ones(3), bias, False), bias.expand(2, 5, 3))
+
+
 def test_a_weight_that_was_written_to_is_laid_out_again():
     x, w = rl.ones(20, 16, dtype=rl.uint8), rl.ones(8, 16, dtype=rl.int8)
     rest = (rl.ones(8), None, [1.0, 1.0], [0, 0], False, rl.uint8)

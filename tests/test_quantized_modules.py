@@ -160,6 +160,10 @@ def test_joining_says_what_it_needs():
         aq.fuse_modules(model.train(), [["c", "b"]])
     with pytest.raises(AssertionError, match="Conv2d, BatchNorm2d"):
         intrinsic.ConvBn2d(nn.Conv2d(1, 1, 1), nn.ReLU())
+    for options in ({"affine": False}, {"track_running_stats": False}):
+        pair = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1, **options))
+        with pytest.raises(AssertionError, match="affine=True"):
+            aq.fuse_modules_qat(pair, [["0", "1"]])
     up = nn.Sequential(nn.ConvTranspose2d(2, 2, 2))
     up.qconfig = aq.get_default_qconfig("x86")
     with pytest.raises(AssertionError, match="as a whole"):
@@ -186,6 +190,58 @@ def test_embeddings():
         nnq.EmbeddingBag.from_float(bag)
     with pytest.raises(NotImplementedError, match="mean"):
         nnq.EmbeddingBag(3, 4, mode="mean")
+
+
+def test_bags_do_not_forget_their_padding():
+    bag = nn.EmbeddingBag(4, 3, mode="sum", padding_idx=1)
+    bag.qconfig = aq.float_qparams_weight_only_qconfig
+    made = nnq.EmbeddingBag.from_float(bag)  # the row is zeros
+    assert made(rl.tensor([[1, 1]])).tolist() == [[0.0] * 3]
+    with rl.no_grad():
+        bag.weight[1] = 1.0
+    with pytest.raises(NotImplementedError, match="padding_idx"):
+        nnq.EmbeddingBag.from_float(bag)
+
+
+def test_dynamic_layers_say_what_does_not_fit():
+    lstm, linear = nn.LSTM(4, 5, 2), nn.Linear(4, 3)
+    lstm, linear = aq.quantize_dynamic(nn.ModuleList([lstm, linear]))
+    x, h = rl.zeros(3, 2, 4), rl.zeros(2, 2, 5)
+    for wrong in (h[:1], rl.zeros(4, 2, 5), h[0]):
+        with pytest.raises(RuntimeError, match=r"\[2, 2, 5\]"):
+            lstm(x, (wrong, wrong))
+    with pytest.raises(RuntimeError, match="3 dimensions"):
+        lstm(x[None])
+    with pytest.raises(RuntimeError, match="one device"):
+        lstm(x, (h, h.to("meta")))
+    with pytest.raises((TypeError, RuntimeError), match="float32, got int64"):
+        linear(rl.ones(2, 4, dtype=rl.int64))
+    with pytest.raises(RuntimeError, match="last dim"):
+        linear(rl.ones(2, 5))
+    key = "_all_weight_values.0.param"
+    weights, biases = lstm.state_dict()[key][:2], lstm.state_dict()[key][2:]
+    for entry in ((*weights, None, None), (*weights, rl.zeros(3), rl.zeros(3)), (3, 4, 5, 6),
+                  (*weights[::-1], *biases), 3):  # fmt: skip
+        with pytest.raises(RuntimeError, match="state dict"):
+            lstm.load_state_dict({**lstm.state_dict(), key: entry})
+
+
+def test_weights_have_their_scales_along_the_outputs():
+    weight = rl.quantize_per_channel(rl.randn(3, 3), rl.rand(3), rl.zeros(3).long(), 1, rl.qint8)
+    with pytest.raises(RuntimeError, match="along dim 1"):
+        nnq.Linear(3, 3).set_weight_bias(weight, None)
+    steps = rl.rand(2), rl.zeros(2).long()
+    weight = rl.quantize_per_channel(rl.randn(2, 2, 1), *steps, 0, rl.qint8)
+    with pytest.raises(RuntimeError, match="one for all"):
+        nnq.ConvTranspose1d(2, 2, 1).set_weight_bias(weight, None)
+
+
+def test_results_have_the_dtype_of_what_was_given():
+    f, a = nnq.QFunctional(), rl.quantize_per_tensor(rl.tensor([[-1.0, 2.0]]), 0.1, 0, rl.qint8)
+    f.scale = 0.1
+    for made in (f.cat([a, a]), f.matmul(a, a.t()), f.add(a, a), nnq.LeakyReLU(0.1, 0, 0.5)(a)):
+        assert made.dtype == rl.qint8
+    assert f.cat([a, a]).dequantize().flatten().tolist() == pytest.approx([-1.0, 2.0] * 2)
 
 
 X = rl.linspace(-3, 3, 41)

@@ -51,14 +51,25 @@ Tensor number_like(const Tensor& x, double value) {
   return out;
 }
 
+// The zero must be one of the integers, or loops that count in 32 bits would take another.
+Steps checked_steps(const char* op, double scale, int64_t zero, DType dtype) {
+  check_dtype(is_byte(dtype), op, "integers must be uint8 or int8, got ", dtype);
+  const int64_t least = dtype == DType::Int8 ? -128 : 0;
+  check_argument(zero >= least && zero <= least + 255, op, "a zero point of ", dtype,
+                 " must be from ", least, " to ", least + 255, ", got ", zero);
+  return {scale, zero};
+}
+
 // Both ends of a layer.
 struct InAndOut {
   Steps in, out;
-  InAndOut(const char* op, std::span<const double> scales, IntList zeros) {
+  InAndOut(const char* op, const Tensor& x, DType result, std::span<const double> scales,
+           IntList zeros) {
     check_argument(scales.size() == 2 && zeros.size() == 2, op,
                    "needs a scale and a zero point for the input and for the result, got ",
                    scales.size(), " and ", zeros.size());
-    in = {scales[0], zeros[0]}, out = {scales[1], zeros[1]};
+    in = checked_steps(op, scales[0], zeros[0], x.dtype());
+    out = checked_steps(op, scales[1], zeros[1], result);
   }
 };
 
@@ -74,11 +85,6 @@ void check_weight(const char* op, const Tensor& x, const IntegerWeight& w, int64
   common_device(op, {&x, &w.w, &w.scales, &w.bias});
 }
 
-void check_types(const char* op, const Tensor& x, DType result) {
-  check_integers(op, "the input", x);
-  check_dtype(is_byte(result), op, "dtype must be uint8 or int8, got ", result);
-}
-
 void check_linear(const char* op, const Tensor& x, const Tensor& w) {
   check_shape(w.dim() == 2 && x.dim() >= 1 && x.sizes().back() == w.sizes()[1], op,
               "the last dim of the input must have as many elements as the weight has columns; ",
@@ -91,6 +97,10 @@ IntegerWeight laid_end_to_end(const IntegerWeight& w) {
 Tensor as_rows(const Tensor& x, int64_t columns) {
   return make_tensor(x.storage(), Dims{x.numel() / columns, columns}, Dims{columns, 1}, x.offset(),
                      x.dtype());
+}
+// As many as there are, also of rows without columns.
+int64_t count_rows(const Tensor& x) {
+  return numel(IntList(x.sizes().data(), x.sizes().size() - 1));
 }
 Dims with_columns(const Tensor& x, int64_t columns) {
   Dims sizes = x.sizes();
@@ -152,7 +162,9 @@ struct QuantizedCombine {
     check_integers(name, "the first tensor", a);
     check_dtype(a.dtype() == b.dtype(), name, "both tensors must have one dtype, got ", a.dtype(),
                 " and ", b.dtype());
-    const Steps of_a{scales[0], zeros[0]}, of_b{scales[1], zeros[1]}, of_out{scales[2], zeros[2]};
+    const Steps of_a = checked_steps(name, scales[0], zeros[0], a.dtype()),
+                of_b = checked_steps(name, scales[1], zeros[1], a.dtype()),
+                of_out = checked_steps(name, scales[2], zeros[2], a.dtype());
     const auto loop = quantized_loops(a).combine;
     if (loop && is_plain(a, b) && a.device() == b.device() && a.sizes() == b.sizes() &&
         a.strides() == b.strides() && is_dense(a.sizes(), a.strides())) {
@@ -170,10 +182,9 @@ struct QuantizedLinear {
   static Tensor call(const Tensor& x, const Tensor& w, const Tensor& scales, const Tensor& bias,
                      std::span<const double> steps, IntList zeros, bool with_relu, DType dtype) {
     check_linear(name, x, w);
-    const InAndOut ends(name, steps, zeros);
+    const InAndOut ends(name, x, dtype, steps, zeros);
     const int64_t k = w.sizes()[1], n = w.sizes()[0];
     check_weight(name, x, {w, scales, bias}, n);
-    check_types(name, x, dtype);
     const Dims sizes = with_columns(x, n);
     if (const auto loop = quantized_loops(x).linear;
         loop && is_plain(x, w, scales, bias) && x.numel() > 0 && n > 0) {
@@ -182,8 +193,7 @@ struct QuantizedLinear {
                with_relu, as_rows(out, n), ends.out))
         return out;
     }
-    const Tensor rows =
-        reshape(from_zero(x, ends.in), Dims{x.numel() / std::max<int64_t>(k, 1), k});
+    const Tensor rows = reshape(from_zero(x, ends.in), Dims{count_rows(x), k});
     Tensor sums = _weight_int8pack_mm(rows, contiguous(w), scales * Scalar(ends.in.scale));
     if (bias.defined()) sums = sums + bias;
     return integers(reshape(sums, sizes), with_relu, ends.out, dtype);
@@ -219,7 +229,7 @@ struct DynamicLinear {
                as_rows(out, n)))
         return out;
     }
-    const auto [steps, scale] = in_steps(reshape(x, Dims{x.numel() / std::max<int64_t>(k, 1), k}));
+    const auto [steps, scale] = in_steps(reshape(x, Dims{count_rows(x), k}));
     Tensor out = _weight_int8pack_mm(steps, contiguous(w), scales * Scalar(scale));
     if (bias.defined()) out = out + bias;
     out = reshape(out, sizes);
@@ -233,14 +243,13 @@ struct QuantizedConvolution {
                      IntList stride, IntList padding, IntList dilation, bool transposed,
                      IntList output_padding, int64_t groups, std::span<const double> steps,
                      IntList zeros, bool with_relu, DType dtype) {
-    const InAndOut ends(name, steps, zeros);
+    const InAndOut ends(name, x, dtype, steps, zeros);
     const int64_t dims = w.dim() - 2;
     check_shape(dims >= 1 && dims <= 3 && x.dim() == w.dim(), name, "needs a batch and a weight ",
                 "of one to three spatial dims, got shapes ", x.sizes(), " and ", w.sizes());
     check_argument(groups > 0, name, "groups must be positive, got ", groups);
     const int64_t outputs = transposed ? w.sizes()[1] * groups : w.sizes()[0];
     check_weight(name, x, {w, scales, bias}, outputs);
-    check_types(name, x, dtype);
     if (quantized_loops(x).convolve && is_plain(x, w, scales, bias) && x.numel() > 0 &&
         w.numel() > 0) {
       // What does not fit is told by the composed way.
@@ -310,8 +319,9 @@ struct DynamicLstm {
         cx.dtype());
     check_weight(name, x, {w_ih, s_ih, bias}, 4 * units);
     check_weight(name, hx, {w_hh, s_hh, {}}, 4 * units);
+    common_device(name, {&x, &hx, &cx});
     if (const auto loop = quantized_loops(x).recurrent_layer;
-        loop && is_plain(x, hx, cx, bias) && x.numel() > 0 && units > 0) {
+        loop && is_plain(x, w_ih, s_ih, w_hh, s_hh, bias, hx, cx) && x.numel() > 0 && units > 0) {
       const Tensor h = clone_data(contiguous_data(hx)), c = clone_data(contiguous_data(cx));
       const Tensor out = make_tensor(Dims{x.sizes()[0], x.sizes()[1], units}, DType::Float32);
       if (loop(contiguous_data(x), laid_end_to_end({w_ih, s_ih, bias}),

@@ -64,6 +64,11 @@ def _joined_norm(first: Any, bn: Any, rest: list[Any]) -> Any:
     """The module for training of what begins with a layer and its norm; None: there is none."""
     if not (first.training and bn.training):
         raise AssertionError("fuse_modules_qat: the modules must be in training mode: call train()")
+    if not (bn.affine and bn.track_running_stats):
+        raise AssertionError(
+            "fuse_modules_qat: a batch norm is joined with its weight and running statistics; it "
+            "needs affine=True and track_running_stats=True"
+        )
     plain, with_relu = _WITH_NORM[type(first)]
     if rest and isinstance(rest[0], nn.ReLU):
         return with_relu and with_relu(first, bn, rest.pop(0))

@@ -8,7 +8,6 @@ import rushlight
 from rushlight import _C, Tensor, nn
 from rushlight._quantized.scalars import plus_number, times_number
 from rushlight._quantized.tensor import QuantizedTensor, Quantizer, plain, quantized
-from rushlight.ao._exchange import rows_of
 from rushlight.ao.nn.quantized import dynamic as dynamic
 from rushlight.ao.nn.quantized._activations import (
     ELU,
@@ -143,7 +142,6 @@ class Linear(PackedLinear):
     def forward(self, x: Tensor) -> Tensor:
         """x @ weight.T + bias, in the layer's own steps."""
         x = checked_input("Linear", x)
-        rows_of(self, x)
         w: Packed = self._packed
         made = _C._quantized_linear(plain(x), w.integers, w.scales, w.bias, *self._steps(x))
         return self._result(made)
@@ -375,8 +373,8 @@ class QFunctional(WithEntries):
         self.scale, self.zero_point = 1.0, 0
         self.activation_post_process: Module = Identity()
 
-    def _steps(self, numbers: Tensor) -> QuantizedTensor:
-        return quantized(numbers, Quantizer(rushlight.quint8, self.scale, self.zero_point))
+    def _steps(self, numbers: Tensor, dtype: Any) -> QuantizedTensor:
+        return quantized(numbers, Quantizer(dtype, self.scale, self.zero_point))
 
     def _combined(self, x: Any, y: Any, multiply: bool, relu: bool) -> Tensor:
         name = "mul" if multiply else "add"
@@ -411,11 +409,11 @@ class QFunctional(WithEntries):
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """x @ y"""
-        return self._steps(x.dequantize() @ y.dequantize())
+        return self._steps(x.dequantize() @ y.dequantize(), x.dtype)
 
     def cat(self, x: Any, dim: int = 0) -> Tensor:
         """The tensors joined along dim."""
-        return self._steps(_C.cat([t.dequantize() for t in x], dim))
+        return self._steps(_C.cat([t.dequantize() for t in x], dim), x[0].dtype)
 
     def _entries(self) -> dict[str, Any]:
         return step_entries(self)

@@ -7,11 +7,12 @@ from typing import Any
 import rushlight
 from rushlight import _C, Tensor, nn
 from rushlight._quantized.tensor import QuantizedTensor, Quantizer, quantized
+from rushlight.ao.nn.quantized._state import Named
 from rushlight.ao.nn.quantized._weights import checked_input, result_steps
 from rushlight.nn import functional as F
 
 
-class _Own:
+class _Own(Named):
     """Results in steps that are kept as numbers, which state dicts do not have."""
 
     scale: Any
@@ -23,14 +24,11 @@ class _Own:
     def forward(self, input: Tensor) -> Tensor:
         """What the module makes of the numbers, in its own steps."""
         x = checked_input(type(self).__name__, input)
-        steps = Quantizer(rushlight.quint8, float(self.scale), int(self.zero_point))
+        steps = Quantizer(x.dtype, float(self.scale), int(self.zero_point))
         return quantized(self._of(x.dequantize()), steps)
 
     def _of(self, x: Tensor) -> Tensor:
         return super().forward(x)  # type: ignore[misc]
-
-    def _get_name(self) -> str:
-        return f"Quantized{type(self).__name__}"
 
 
 class _Kept(_Own):

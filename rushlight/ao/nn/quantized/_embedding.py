@@ -7,7 +7,7 @@ from typing import Any
 import rushlight
 from rushlight import _C, Tensor, nn
 from rushlight._quantized.tensor import QuantizedTensor
-from rushlight.ao.nn.quantized._state import WithEntries
+from rushlight.ao.nn.quantized._state import Named, WithEntries
 from rushlight.nn import functional as F
 
 
@@ -53,7 +53,7 @@ class EmbeddingPackedParams(WithEntries):
         self.set_weight(weight)
 
 
-class Embedding(nn.Module):
+class Embedding(Named, nn.Module):
     """nn.Embedding with rows of integers; gives floats."""
 
     _version = 1
@@ -99,9 +99,6 @@ class Embedding(nn.Module):
             f"dtype={self._packed_params.dtype}, qscheme={self.weight().qscheme()}"
         )
 
-    def _get_name(self) -> str:
-        return f"Quantized{type(self).__name__}"
-
 
 class EmbeddingBag(Embedding):
     """nn.EmbeddingBag with rows of integers; gives floats. Bags are summed."""
@@ -134,6 +131,11 @@ class EmbeddingBag(Embedding):
 
     @classmethod
     def _options(cls, mod: Any) -> dict[str, Any]:
+        if mod.padding_idx is not None and bool(mod.weight[mod.padding_idx].any()):
+            raise NotImplementedError(
+                f"EmbeddingBag: row {mod.padding_idx} is left out of sums (padding_idx), which "
+                "quantized bags do for a row of zeros only"
+            )
         return {"mode": mod.mode, "include_last_offset": mod.include_last_offset}
 
 

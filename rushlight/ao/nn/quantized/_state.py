@@ -10,6 +10,15 @@ from rushlight._quantized.tensor import QuantizedTensor, plain
 from rushlight.nn import Module
 
 
+class Named:
+    """A module that shows its kind before the name of its class."""
+
+    _kind = "Quantized"
+
+    def _get_name(self) -> str:
+        return self._kind + type(self).__name__
+
+
 class WithEntries(Module):
     """A module whose state dict has entries that are neither parameters nor buffers."""
 
@@ -37,7 +46,7 @@ class WithEntries(Module):
         if len(found) == len(names):
             try:
                 self._take(found)
-            except (TypeError, ValueError, RuntimeError) as error:
+            except (AttributeError, TypeError, ValueError, RuntimeError) as error:
                 error_msgs.append(f"{prefix.rstrip('.')}: {error}")
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -89,6 +98,12 @@ class Packed:
         if not isinstance(weight, QuantizedTensor) or weight.dtype != rushlight.qint8:
             kind = getattr(weight, "dtype", type(weight).__name__)
             raise TypeError(f"the weight must be quantized as qint8, got {kind}")
+        # A transposed convolution has its outputs second, and one scale for all.
+        if weight._quantizer.axis not in ((None,) if outputs else (None, 0)):
+            raise RuntimeError(
+                f"the weight has scales along dim {weight._quantizer.axis}; the layer needs "
+                + ("one for all" if outputs else "one for all, or scales along dim 0")
+            )
         if bias is not None and not isinstance(bias, Tensor):
             raise TypeError(f"the bias must be a tensor or None, got {type(bias).__name__}")
         self.weight, self.outputs = weight, outputs

@@ -9,6 +9,7 @@ from rushlight import _C, Tensor
 from rushlight._quantized.tensor import QuantizedTensor, Quantizer
 from rushlight.ao.nn.quantized._state import (
     LinearPackedParams,
+    Named,
     Packed,
     WithEntries,
     checked_pack,
@@ -40,7 +41,7 @@ def checked_input(name: str, x: Tensor) -> QuantizedTensor:
     return x
 
 
-class QuantizedLayer(WithEntries):
+class QuantizedLayer(Named, WithEntries):
     """A layer with a weight in int8, a bias in floats, and the steps of its result."""
 
     _with_relu = False
@@ -84,9 +85,6 @@ class QuantizedLayer(WithEntries):
     def _take(self, entries: dict[str, Any]) -> None:
         self._packed = checked_pack(self._packed, entries["weight"], entries["bias"])
         take_steps(self, entries)
-
-    def _get_name(self) -> str:
-        return f"Quantized{type(self).__name__}"
 
 
 class PackedLinear(QuantizedLayer):

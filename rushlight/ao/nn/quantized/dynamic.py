@@ -6,9 +6,14 @@ from typing import Any
 
 import rushlight
 from rushlight import _C, Tensor
-from rushlight.ao._exchange import rows_of
 from rushlight.ao.nn.quantized._joined import joined_parts
-from rushlight.ao.nn.quantized._state import LinearPackedParams, Packed, WithEntries
+from rushlight.ao.nn.quantized._state import (
+    LinearPackedParams,
+    Named,
+    Packed,
+    WithEntries,
+    checked_pack,
+)
 from rushlight.ao.nn.quantized._weights import (
     PackedLinear,
     quantized_weight,
@@ -23,6 +28,7 @@ __all__ = ["LSTM", "Linear", "LinearReLU"]
 class Linear(PackedLinear):
     """nn.Linear with an int8 weight, over floats."""
 
+    _kind = "DynamicQuantized"
     _version = 4
 
     def __init__(
@@ -37,9 +43,9 @@ class Linear(PackedLinear):
 
     def forward(self, x: Tensor) -> Tensor:
         """x @ weight.T + bias."""
-        rows_of(self, x)
         w: Packed = self._packed
-        made = _C._dynamic_linear(x.float(), w.integers, w.scales, w.bias, self._with_relu)
+        numbers = x.float() if x.is_floating_point() else x  # which says that it is none
+        made = _C._dynamic_linear(numbers, w.integers, w.scales, w.bias, self._with_relu)
         return made.to(x.dtype)
 
     @classmethod
@@ -56,9 +62,6 @@ class Linear(PackedLinear):
             f"dtype={rushlight.qint8}, qscheme={self.weight().qscheme()}"
         )
 
-    def _get_name(self) -> str:
-        return f"DynamicQuantized{type(self).__name__}"
-
 
 class LinearReLU(Linear):
     """A Linear and a ReLU with an int8 weight, over floats."""
@@ -66,8 +69,10 @@ class LinearReLU(Linear):
     _with_relu = True
 
 
-class LSTM(WithEntries):
+class LSTM(Named, WithEntries):
     """nn.LSTM with int8 weights, over floats."""
+
+    _kind = "DynamicQuantized"
 
     def __init__(self, like: Any) -> None:
         super().__init__()
@@ -79,23 +84,24 @@ class LSTM(WithEntries):
 
     def _keep(self, state: Any) -> None:
         """Weights and biases of the input and of the state, for each layer and direction."""
-        self._state, self._cells = tuple(state), []
-        for w_input, w_state, of_input, of_state in self._state:
-            bias = None if of_input is None else of_input + of_state
-            one, other = Packed(w_input, bias), Packed(w_state, None)
+        self._pairs = [(Packed(w, b), Packed(w_state, b_state)) for w, w_state, b, b_state in state]
+        self._cells = []
+        for one, other in self._pairs:
+            bias = None if one.bias is None or other.bias is None else one.bias + other.bias
             self._cells.append((one.integers, one.scales, other.integers, other.scales, bias))
 
     def _entries(self) -> dict[str, Any]:
-        return {f"_all_weight_values.{i}.param": cell for i, cell in enumerate(self._state)}
+        return {
+            f"_all_weight_values.{i}.param": (one.weight, other.weight, one.bias, other.bias)
+            for i, (one, other) in enumerate(self._pairs)
+        }
 
     def _take(self, entries: dict[str, Any]) -> None:
-        old = [w.shape for cell in self._state for w in cell[:2]]
-        if [w.shape for cell in entries.values() for w in cell[:2]] != old:
-            raise ValueError(f"size mismatch: the layer's weights are {[tuple(s) for s in old]}")
-        self._keep(entries.values())
-
-    def _get_name(self) -> str:
-        return "DynamicQuantizedLSTM"
+        state = []
+        for old, (w, w_state, b, b_state) in zip(self._pairs, entries.values(), strict=True):
+            checked_pack(old[0], w, b), checked_pack(old[1], w_state, b_state)
+            state.append((w, w_state, b, b_state))
+        self._keep(state)
 
     @classmethod
     def from_float(cls, mod: Any) -> LSTM:
@@ -122,15 +128,24 @@ class LSTM(WithEntries):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         if not isinstance(input, Tensor):
             raise NotImplementedError("LSTM: packed sequences are not taken by the quantized layer")
+        if input.dim() not in (2, 3):
+            raise _C.ShapeError(
+                "LSTM: the input must have 3 dimensions, or 2 without a batch, got shape "
+                f"{list(input.shape)}"
+            )
         batched = input.dim() == 3
         x = input if batched else input.unsqueeze(0 if self.batch_first else 1)
         x = x.transpose(0, 1) if self.batch_first else x
         ways = 2 if self.bidirectional else 1
+        shape = [self.num_layers * ways, x.shape[1], self.hidden_size]
         if hx is None:
-            zeros = _C.zeros(self.num_layers * ways, x.shape[1], self.hidden_size)
+            zeros = _C.zeros(shape)
             hx = (zeros, zeros)
         elif not batched:
             hx = (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
+        if [list(state.shape) for state in hx] != [shape, shape]:
+            got = [list(state.shape) for state in hx]
+            raise _C.ShapeError(f"LSTM: the initial h and c must have shape {shape}, got {got}")
         hs, cs = [], []
         for layer in range(self.num_layers):
             outs = []

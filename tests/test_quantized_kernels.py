@@ -178,3 +178,26 @@ def test_steps_keep_the_layout():
     gaps = rl.randn(4, 6)[:, ::2]
     want = rl.quantize_per_tensor(gaps.contiguous(), 0.1, 3, rl.quint8).int_repr()
     assert rl.equal(rl.quantize_per_tensor(gaps, 0.1, 3, rl.quint8).int_repr(), want)
+
+
+def test_steps_are_rounded_alike_in_every_layout():
+    halves = (rl.arange(-600, 600).float() + 0.5) * rl.tensor(0.1)
+    for shape in ((30, 40), (2, 5, 10, 12)):
+        x = halves.reshape(shape)
+        q = rl.quantize_per_tensor(x, 0.1, 3, rl.qint8)
+        apart = rl.stack([x, x], -1)[..., 0]  # with gaps
+        for other in (apart, x.transpose(0, 1).contiguous().transpose(0, 1)):
+            found = rl.quantize_per_tensor(other, 0.1, 3, rl.qint8)
+            assert rl.equal(found.int_repr(), q.int_repr())
+            assert rl.equal(found.dequantize(), q.dequantize())
+
+
+@pytest.mark.parametrize("rows", [2, 3000])  # by one thread, and by several
+def test_dynamic_layers_hide_no_nan(engine, rows):
+    layer = aq.quantize_dynamic(nn.Sequential(nn.Linear(40, 3)), {nn.Linear})
+    x = rl.randn(rows, 40)
+    assert layer(x).isfinite().all()
+    for place in ((0, 0), (rows - 1, 39)):
+        y = x.clone()
+        y[place] = float("nan")
+        assert layer(y)[place[0]].isnan().all()

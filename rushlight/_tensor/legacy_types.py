@@ -66,8 +66,9 @@ def dtype_of_typename(name):
     if isinstance(name, _TypedTensorMeta):
         return name.dtype
     last = name.rpartition(".")[2] if isinstance(name, str) else None
-    if last == "Tensor":
+    if name in ("Tensor", "torch.Tensor", "rushlight.Tensor"):
         return _C.get_default_dtype()
-    if last not in TYPES:
+    place = name.split(".")[1:-1] if isinstance(name, str) else []
+    if last not in TYPES or (place and place != ["cuda"]):
         raise ValueError(f"type: invalid type {name!r}; pass a dtype such as rushlight.float32")
     return TYPES[last].dtype

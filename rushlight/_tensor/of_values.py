@@ -1,8 +1,8 @@
 """TensorOfValues: what sparse and nested tensors have in common.
 
-Both are made of an ordinary tensor, their values, and of tensors that say where these belong. To the
-core they have no memory (csrc/core/memoryless.h). Gradients flow through the values: such a tensor
-requires grad where they do, and its gradient is theirs, at the same places.
+Both are made of an ordinary tensor, their values, and of tensors that say where these belong.
+To the core they have no memory (csrc/core/memoryless.h). Gradients flow through the values: such
+a tensor requires grad where they do, and its gradient is theirs, at the same places.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TensorOfValues(Tensor):
     def untyped_storage(self) -> NoReturn:
         """Raises: the values have one."""
         raise NotImplementedError(
-            "untyped_storage: a sparse or nested tensor has no storage of its own; its values() have"
+            "untyped_storage: a sparse or nested tensor has no storage; its values() have one"
         )
 
     storage = untyped_storage

@@ -9,8 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight._names.missing import fill
-from rushlight.onnx import _export
-from rushlight.onnx._export import OnnxExporterError, ONNXProgram, UnsupportedOperatorError, export
+from rushlight.onnx._export import (
+    OnnxExporterError,
+    ONNXProgram,
+    UnsupportedOperatorError,
+    export,
+    is_exporting,
+)
 from rushlight.onnx._import import load
 
 __all__ = [
@@ -38,7 +43,7 @@ class OperatorExportTypes(enum.IntEnum):
 
 def is_in_onnx_export() -> bool:
     """Whether a model is being exported."""
-    return _export.exporting
+    return is_exporting()
 
 
 def is_onnxrt_backend_supported() -> bool:

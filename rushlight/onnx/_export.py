@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ from rushlight.utils import _pytree
 
 _FAMILIES = (_layers, _pointwise, _reducing, _shaping)  # they fill TRANSLATIONS
 OLDEST, DEFAULT = 18, 18
-exporting = False
+_of_thread = threading.local()  # .exporting: models see exports of their own thread
 
 
 class OnnxExporterError(RuntimeError):
@@ -165,12 +166,17 @@ def _mode_of(model: Any, training: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _flagged() -> Iterator[None]:
-    global exporting
-    before, exporting = exporting, True
+    before = is_exporting()
+    _of_thread.exporting = True
     try:
         yield
     finally:
-        exporting = before
+        _of_thread.exporting = before
+
+
+def is_exporting() -> bool:
+    """Whether this thread exports a model."""
+    return getattr(_of_thread, "exporting", False)
 
 
 class _Bound(Module):

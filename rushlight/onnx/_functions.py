@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from rushlight.autograd.function import Function
+from rushlight.autograd.function import Function, applied_otherwise
 
 
 class _Context:
@@ -29,20 +29,22 @@ class _Context:
         """There are no gradients."""
 
 
+def _forward(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    if not cls._uses_setup_context:
+        args = (_Context(len(args)), *args)
+    return cls.forward(*args)
+
+
 @contextlib.contextmanager
 def forward_only() -> Iterator[None]:
     """In this thread, apply() of a Function calls its forward and nothing else."""
-    here, before = threading.get_ident(), Function.__dict__["apply"]
-
-    def apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != here:
-            return before.__func__(cls, *args, **kwargs)
-        if cls._uses_setup_context:
-            return cls.forward(*args, **kwargs)
-        return cls.forward(_Context(len(args)), *args, **kwargs)
-
-    Function.apply = classmethod(apply)  # type: ignore[assignment, method-assign]
+    here = threading.get_ident()
+    before = applied_otherwise.get(here)
+    applied_otherwise[here] = _forward
     try:
         yield
     finally:
-        Function.apply = before  # type: ignore[method-assign]
+        if before is None:
+            del applied_otherwise[here]
+        else:
+            applied_otherwise[here] = before

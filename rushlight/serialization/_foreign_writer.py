@@ -2,9 +2,9 @@
 
 Such modules are given for what plain pickle refuses: lambdas, functions and classes of `__main__`
 or of a function, modules. Each of these becomes a call of `pickle.loads` on the bytes that the
-module's Pickler makes of it; tensors and everything else are as in any file of ours. What a function
-has in common with the rest of the file (tensors, modules, what holds the function) is not among the
-bytes: `loads_with` is given it.
+module's Pickler makes of it; tensors and everything else are as in any file of ours. What a
+function has in common with the rest of the file (tensors, modules, what holds the function) is not
+among the bytes: `loads_with` is given it.
 """
 
 import io

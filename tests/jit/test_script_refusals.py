@@ -55,7 +55,8 @@ def test_refused(number, tmp_path):
 
 def test_many_ifs_that_may_continue(tmp_path):
     """What follows them is not copied for each way through them."""
-    lines = "".join(f"  if n == {i}:\n   x = x + 1\n   if n > 20:\n    continue\n" for i in range(30))
+    one = "  if n == {}:\n   x = x + 1\n   if n > 20:\n    continue\n"
+    lines = "".join(map(one.format, range(30)))
     text = "def {}(x, n: int):\n for k in {}:\n" + lines + "  x = x + 2\n return x\n"
     both = text.format("same", (1, 2, 3)) + text.format("mixed", (1, "2"))
     module = loaded(tmp_path / "ifs.py", both)

@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -463,7 +464,42 @@ def test_weight_standardisation_custom_functions_and_what_nobody_uses():
     agree(program, model, I)
     names = {initializer.name for initializer in program.model_proto.graph.initializer}
     assert names and not any("unused" in name for name in names)
-    before = rl.autograd.Function.apply.__func__
     with pytest.raises(RuntimeError, match="broadcast"):
         exported(lambda x: Swish.apply(x, rl.ones(3)), I)
-    assert rl.autograd.Function.apply.__func__ is before
+    assert_swish_has_a_gradient()
+
+
+def assert_swish_has_a_gradient():
+    x = rl.ones(2, requires_grad=True)
+    Swish.apply(x, 1.0).sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
+def test_functions_that_other_threads_apply_meanwhile():
+    """Exports in two threads, of which the first ends first."""
+    inside, first_out, failed = [threading.Event(), threading.Event()], threading.Event(), []
+    swish = Swish.apply  # as published code keeps it
+
+    def run(is_first):
+        def waiting(x):
+            inside[is_first].set()
+            inside[not is_first].wait(60)
+            if not is_first:
+                first_out.wait(60)
+            return swish(x, 0.5)
+
+        try:
+            agree(exporter.export(waiting, (I,)), lambda x: swish(x, 0.5), I)
+            assert_swish_has_a_gradient()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            first_out.set()
+
+    threads = [threading.Thread(target=run, args=(is_first,)) for is_first in (True, False)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and not exporter.is_in_onnx_export()
+    assert_swish_has_a_gradient()

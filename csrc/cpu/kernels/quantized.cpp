@@ -70,7 +70,8 @@ Range range(const float* x, int64_t n) {
   constexpr float kMost = std::numeric_limits<float>::infinity();
   constexpr int kLanes = 32;
   float low[kLanes], high[kLanes];
-  for (int j = 0; j < kLanes; ++j) low[j] = kMost, high[j] = -kMost;
+  int32_t odd[kLanes];  // a NaN was there
+  for (int j = 0; j < kLanes; ++j) low[j] = kMost, high[j] = -kMost, odd[j] = 0;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
 #pragma omp simd
@@ -78,18 +79,22 @@ Range range(const float* x, int64_t n) {
       const float v = x[i + j];
       low[j] = v < low[j] ? v : low[j];
       high[j] = v > high[j] ? v : high[j];
+      odd[j] |= v != v;
     }
   }
   Range all{kMost, -kMost};
   for (; i < n; ++i) {
     low[0] = x[i] < low[0] ? x[i] : low[0];
     high[0] = x[i] > high[0] ? x[i] : high[0];
+    odd[0] |= x[i] != x[i];
   }
   for (int j = 0; j < kLanes; ++j) {
     all.low = low[j] < all.low ? low[j] : all.low;
     all.high = high[j] > all.high ? high[j] : all.high;
+    odd[0] |= odd[j];
   }
-  return all;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  return odd[0] ? Range{kNan, kNan} : all;
 }
 
 uint8_t bits(const uint8_t* x, int64_t n) {

@@ -31,7 +31,7 @@ struct QuantizedTable {
 struct QuantizedTables {
   QuantizedTable<uint8_t> unsigned_bytes;
   QuantizedTable<int8_t> signed_bytes;
-  Range (*range)(const float* x, int64_t n);     // n > 0; NaN does not count
+  Range (*range)(const float* x, int64_t n);     // n > 0; NaN where any of them is
   uint8_t (*bits)(const uint8_t* x, int64_t n);  // those set in any of them
 };
 

@@ -96,11 +96,12 @@ bool linear_cpu(const Tensor& x, Steps of_x, const IntegerWeight& w, bool relu, 
                                     of_out, false});
 }
 
-// Lowers, or raises, what several threads look at.
+// Lowers, or raises, what several threads look at. NaN stays.
 template <class Better>
 void improve(std::atomic<float>& best, float own, Better better) {
   float now = best.load(std::memory_order_relaxed);
-  while (better(own, now) && !best.compare_exchange_weak(now, own, std::memory_order_relaxed)) {
+  while (!std::isnan(now) && (std::isnan(own) || better(own, now)) &&
+         !best.compare_exchange_weak(now, own, std::memory_order_relaxed)) {
   }
 }
 

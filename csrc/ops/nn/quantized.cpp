@@ -45,6 +45,15 @@ Tensor integers(const Tensor& x, bool relu_first, Steps steps, DType dtype) {
   return _quantize_steps(relu_first ? relu(x) : x, steps.scale, steps.zero, dtype);
 }
 
+// The same memory where it lies as out does, else a copy that does: a loop has one way of rounding,
+// whatever the layout.
+Tensor lying_like(const Tensor& out, const Tensor& x) {
+  if (x.strides() == out.strides()) return x;
+  const Tensor copy = make_tensor(out.sizes(), out.strides(), x.dtype(), x.device());
+  copy_data(copy, x);
+  return copy;
+}
+
 Tensor number_like(const Tensor& x, double value) {
   const Tensor out = make_tensor(Dims{}, DType::Float32, x.device());
   fill_data(out, value);
@@ -121,8 +130,8 @@ struct QuantizeSteps : RunsAnywhere {
   static void run(const Tensor& x, double scale, int64_t zero, DType dtype, const Tensor& out) {
     if (out.numel() == 0) return;
     const auto loop = quantized_loops(out).quantize;
-    if (loop && x.strides() == out.strides() && is_dense(x.sizes(), x.strides()))
-      return loop(x, {scale, zero}, out);
+    if (loop && is_dense(out.sizes(), out.strides()))
+      return loop(lying_like(out, x), {scale, zero}, out);
     const double least = dtype == DType::Int8 ? -128 : 0;
     const Tensor steps = make_tensor(x.sizes(), DType::Float32, x.device());
     map_binary(BinaryFn::Mul, x, number_like(x, double(1.0f / float(scale))), steps);
@@ -145,8 +154,8 @@ struct DequantizeSteps : RunsAnywhere {
   static void run(const Tensor& x, double scale, int64_t zero, const Tensor& out) {
     if (out.numel() == 0) return;
     const auto loop = quantized_loops(out).dequantize;
-    if (loop && x.strides() == out.strides() && is_dense(x.sizes(), x.strides()))
-      return loop(x, {scale, zero}, out);
+    if (loop && is_dense(out.sizes(), out.strides()))
+      return loop(lying_like(out, x), {scale, zero}, out);
     map_binary(BinaryFn::Sub, x, number_like(x, double(zero)), out, {}, DType::Float32);
     map_binary(BinaryFn::Mul, out, number_like(x, scale), out);
   }

@@ -78,12 +78,6 @@ SAMPLES = {
         "torch.complex128",
     ),  # PyTorch's foreach has eta in float32
     "optimizer Muon": ("result", "torch.float64"),  # directions are computed in bfloat16
-    # 8-bit images, rounded once
-    "op _upsample_bilinear2d_aa": ("result 0", "uint8"),
-    **{
-        f"op nn.functional.{f}": ("result 0", "uint8")
-        for f in ("interpolate.bicubic", "interpolate.bilinear", "upsample_bilinear")
-    },
 }
 
 

@@ -29,7 +29,7 @@ foreach(source ${test_sources})
   else()
     target_link_libraries(${name} PRIVATE rushlight Threads::Threads)
   endif()
-  if(name MATCHES "^test_cuda_fused(_rows)?$")  # it compiles what the library writes, with headers from here
+  if(name MATCHES "^test_cuda_(fused|fused_rows|joins)$")  # it compiles what the library writes, with headers from here
     target_compile_definitions(${name} PRIVATE
       RUSH_TESTS_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp")
   endif()

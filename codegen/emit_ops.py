@@ -131,7 +131,7 @@ def definition(entry: Entry, index: int) -> str:
                 f"    if (is_intercepted({me})) return intercept<{result_type(row)}>({me}{args});"
             )
             lines.append(
-                f"    if (op::defers<{row.struct}>())"
+                f"    if (op::defers<{row.struct}>({args[2:]}))"
                 f" return op::call_arranged<{row.struct}>({args[2:]});\n  }}"
             )
         else:

@@ -118,6 +118,20 @@ bool Queue::take_rows(RowStep row, std::span<const Tensor* const> operands, cons
   return true;
 }
 
+bool Queue::queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out) {
+  if (running_ || !fused_loops(out).joins) return false;
+  for (const Tensor* t : {&first, &second}) {
+    if (t->dtype() != out.dtype() || t->dim() != out.dim() || t->numel() == 0 ||
+        t->device() != out.device() || !may_be_read_later(*t, out.device()))
+      return false;
+  }
+  Recipe r{Kind::Join, 0, 0, out.dtype(), {}, {}, out, source_here()};
+  r.dim = int(dim);
+  const Tensor* operands[] = {&first, &second};
+  add(std::move(r), operands);
+  return true;
+}
+
 void Queue::add(Recipe r, std::span<const Tensor* const> operands) {
   if (waiting_.size() == kMostWaiting) flush("as many steps as may wait were waiting", nullptr);
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -239,6 +253,9 @@ bool queue_step(Kind kind, unsigned fn, std::span<const Tensor* const> operands,
 }
 bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out) {
   return queue().take_rows(std::move(row), operands, out);
+}
+bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out) {
+  return queue().queue_join(first, second, dim, out);
 }
 void flush(const char* why, const char* by) { queue().flush(why, by); }
 Counters counters() { return queue().counters; }

@@ -9,6 +9,8 @@
 // - Steps of one shape, device and order of dims form a group, with one step over rows at most, which runs in one pass if the device
 //   can do that, else step by step. A step joins a group unless something between them has to come
 //   first. Groups run in an order in which each finds its inputs.
+// - Or with one join at most. Steps that only an operand of it is computed from come with it: Note
+//   [Parts of a join] in device/fused.h.
 // - Within a group only results that somebody holds, or that another group reads, go to memory.
 //
 // What comes out is the same, bit for bit, as without all this.
@@ -37,6 +39,8 @@ RUSH_API bool queue_step(FusedStep::Kind kind, unsigned fn, std::span<const Tens
 // The same for a step over rows. Its operands lie as `out` does, or it is not taken. What it has
 // beside `out` waits as well: memory that it has already, since it is small, is given back.
 RUSH_API bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
+// The same for two tensors, one behind the other along a dim.
+RUSH_API bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out);
 // Calls of NormLoops and SoftmaxLoops as such steps.
 bool take_row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
                    bool centred, double eps, const Tensor& y, const Tensor& mean,

@@ -56,8 +56,9 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 // Not in a group yet.
 constexpr int16_t kLive = kMostWaiting;
 
-// Who is wanted, and who is not computed at all (group -1; all others have kLive).
-void find_live(const std::vector<Recipe>& steps, Plan& plan) {
+// Who is wanted, and who is not computed at all (group -1; all others have kLive). Returns how many
+// steps read each.
+std::vector<uint32_t> find_live(const std::vector<Recipe>& steps, Plan& plan) {
   const size_t n = steps.size();
   plan.wanted.assign(n, 0);
   plan.kept.assign(n, 0);
@@ -75,19 +76,58 @@ void find_live(const std::vector<Recipe>& steps, Plan& plan) {
     plan.group[s] = kLive;
     count(s, readers);
   }
+  return readers;
 }
 
-// Calls f for what the step reads that its group, number g, neither gives nor reads already.
+// Which steps come with a join: those of an operand's shape that nobody else reads.
+void find_parts(const std::vector<Recipe>& steps, Plan& plan,
+                const std::vector<uint32_t>& readers) {
+  plan.join.assign(steps.size(), -1);
+  plan.part.assign(steps.size(), 0);
+  for (size_t s = steps.size(); s-- > 0;) {
+    const bool joins = steps[s].kind == Kind::Join && plan.group[s] >= 0;
+    for (int i = 0; (joins || plan.join[s] >= 0) && i < steps[s].operand_count(); ++i) {
+      const int at = plan.maker(s, i);
+      if (at < 0) continue;
+      const Recipe& r = steps[size_t(at)];
+      const bool alone = readers[size_t(at)] == 1 && !plan.wanted[size_t(at)];
+      const bool fits = joins || r.out.sizes() == steps[s].out.sizes();
+      if (!alone || !fits || r.kind == Kind::Rows || r.kind == Kind::Join) continue;
+      plan.join[size_t(at)] = joins ? int16_t(s) : plan.join[s];
+      plan.part[size_t(at)] = joins ? uint8_t(i + 1) : plan.part[s];
+    }
+  }
+}
+
+// Calls f with the step, after those that come with it.
+template <class F>
+void each_with(const Plan& plan, size_t s, F&& f) {
+  for (size_t other = 0; other < s; ++other)
+    if (plan.join[other] == int(s)) f(other);
+  f(s);
+}
+
+// Calls f for what the steps, this one and those that come with it, read from elsewhere.
+template <class F>
+void each_input(const std::vector<Recipe>& steps, const Plan& plan, size_t s, F&& f) {
+  each_with(plan, s, [&](size_t own) {
+    for (int i = 0; i < steps[own].operand_count(); ++i) {
+      const int at = plan.maker(own, i);
+      if (at < 0 || plan.join[size_t(at)] < 0) f(at, plan.input_of(steps[own], own, i));
+    }
+  });
+}
+
+// Calls f for each of these once that group number g neither gives nor reads already.
 template <class F>
 void each_new_input(const std::vector<Recipe>& steps, const Plan& plan, int g, size_t s, F&& f) {
-  const Recipe& r = steps[s];
-  for (int i = 0; i < r.operand_count(); ++i) {
-    const int at = plan.maker(s, i);
-    const TensorImpl* t = r.operands[size_t(i)].impl();
-    if (at >= 0 && plan.group[size_t(at)] == g) continue;
-    if (std::ranges::find(plan.groups[size_t(g)].inputs, t) == plan.groups[size_t(g)].inputs.end())
-      f(t);
-  }
+  std::vector<GroupInput> known = plan.groups[size_t(g)].inputs;
+  each_input(steps, plan, s, [&](int at, const GroupInput& input) {
+    if (at >= 0 && plan.group[size_t(at)] == g) return;
+    if (std::ranges::find(known, input) != known.end()) return;
+    known.push_back(input);
+    f(input);
+  });
 }
 
 // Which of the groups may the step join, whose inputs come from the groups `needs`? -1: none.
@@ -95,14 +135,18 @@ int group_for(const std::vector<Recipe>& steps, const Plan& plan, size_t s, uint
   const std::vector<Group>& groups = plan.groups;
   for (int g = int(groups.size()) - 1; g >= 0; --g) {
     const Group& group = groups[size_t(g)];
-    if (!same_layout(steps[group.steps[0]].out, steps[s].out)) continue;
-    if (group.steps.size() == kFusedSteps || (group.has_rows && steps[s].row)) continue;
+    if (!same_layout(steps[group.steps.back()].out, steps[s].out)) continue;
+    const bool joins = steps[s].kind == Kind::Join;
+    if ((group.has_rows || group.has_join) && (steps[s].row || joins)) continue;
+    size_t count = group.steps.size();
+    each_with(plan, s, [&](size_t) { ++count; });
+    if (count > kFusedSteps) continue;
     bool in_between = false;  // is there a group that needs this one, and that the step needs?
     for (uint64_t left = needs & ~(uint64_t(1) << g); left && !in_between; left &= left - 1)
       in_between = groups[size_t(std::countr_zero(left))].after >> g & 1;
     if (in_between) continue;
-    size_t inputs = group.inputs.size();
-    each_new_input(steps, plan, g, s, [&](const TensorImpl*) { ++inputs; });
+    size_t inputs = group.inputs.size() + (joins || group.has_join);
+    each_new_input(steps, plan, g, s, [&](const GroupInput&) { ++inputs; });
     if (inputs <= kFusedInputs) return g;
   }
   return -1;
@@ -120,13 +164,15 @@ void join(const std::vector<Recipe>& steps, Plan& plan, int joined, size_t s, ui
   for (Group& other : groups) {
     if (other.after >> joined & 1) other.after |= after;
   }
-  each_new_input(steps, plan, joined, s, [&](const TensorImpl* t) {
-    if (std::ranges::find(group.inputs, t) == group.inputs.end()) group.inputs.push_back(t);
+  each_new_input(steps, plan, joined, s,
+                 [&](const GroupInput& input) { group.inputs.push_back(input); });
+  each_with(plan, s, [&](size_t own) {
+    plan.group[own] = int16_t(joined);
+    plan.place[own] = uint16_t(group.steps.size());
+    group.steps.push_back(uint16_t(own));
   });
-  plan.group[s] = int16_t(joined);
-  plan.place[s] = uint16_t(group.steps.size());
-  group.steps.push_back(uint16_t(s));
   group.has_rows |= steps[s].row != nullptr;
+  group.has_join |= steps[s].kind == Kind::Join;
 }
 
 }  // namespace
@@ -158,6 +204,7 @@ std::string name_of(const Recipe& r) {
     if (!r.row->centred && r.row->fn == RowOp::NormBackward) return "rms_norm_backward";
     return names[int(r.row->fn)];
   }
+  if (r.kind == Kind::Join) return "cat";
   const char* camel = r.kind == Kind::Unary     ? info(UnaryFn(r.fn)).name
                       : r.kind == Kind::Binary  ? info(BinaryFn(r.fn)).name
                       : r.kind == Kind::Ternary ? info(TernaryFn(r.fn)).name
@@ -181,18 +228,20 @@ void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& 
                            r.params_span(), r.compute);
     case Kind::Rows:
       return run_rows_alone(r, operands, out, beside);
+    case Kind::Join:
+      return copy_loops(out).cat(operands, r.dim, out);
   }
 }
 
 void make_groups(const std::vector<Recipe>& steps, Plan& plan) {
-  find_live(steps, plan);
+  find_parts(steps, plan, find_live(steps, plan));
   std::vector<Group>& groups = plan.groups;
   for (size_t s = 0; s < steps.size(); ++s) {
-    if (plan.group[s] < 0) continue;
+    if (plan.group[s] < 0 || plan.join[s] >= 0) continue;
     uint64_t needs = 0;  // groups that this step's inputs come from
-    for (int i = 0; i < steps[s].operand_count(); ++i) {
-      if (const int at = plan.maker(s, i); at >= 0) needs |= uint64_t(1) << plan.group[size_t(at)];
-    }
+    each_input(steps, plan, s, [&](int at, const GroupInput&) {
+      if (at >= 0) needs |= uint64_t(1) << plan.group[size_t(at)];
+    });
     int joined = group_for(steps, plan, s, needs);
     if (joined < 0) {
       joined = int(groups.size());

@@ -26,6 +26,7 @@ struct Recipe {
   Tensor out;  // the form
   SourcePoint source;
   std::shared_ptr<const RowStep> row{};  // of steps over rows; copies for other threads share it
+  int dim = 0;                           // of joins
 
   int operand_count() const { return FusedStep::operand_count(kind, row.get()); }
   ParamSpan params_span() const { return {params.data(), params_count}; }
@@ -46,18 +47,29 @@ std::string name_of(const Recipe& r);
 void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& out,
                std::span<const Tensor> beside);
 
-// A group of steps, by their numbers in the queue.
+// What a group reads that no step of it gives.
+struct GroupInput {
+  const TensorImpl* form;
+  uint8_t part;  // of the join that it is read for, see FusedJoin::part
+  bool operator==(const GroupInput&) const = default;
+};
+
+// A group of steps, by their numbers in the queue. The last has the shape of them all, but for parts
+// of a join.
 struct Group {
   std::vector<uint16_t> steps;
-  std::vector<const TensorImpl*> inputs;  // what they read that no step of the group gives
-  uint64_t after = 0;                     // the groups that have to run before it, directly or not
-  bool has_rows = false;                  // is there a step over rows?
+  std::vector<GroupInput> inputs;
+  uint64_t after = 0;     // the groups that have to run before it, directly or not
+  bool has_rows = false;  // is there a step over rows?
+  bool has_join = false;
 };
 
 // What is known about each step of a queue while it is run.
 struct Plan {
   std::vector<int16_t> made_by;  // of all operands in turn, three per step: the step, or -1
   std::vector<uint8_t> wanted;   // somebody outside of the queue holds the result
+  std::vector<int16_t> join;     // the step is computed with this join, for an operand of it; or -1
+  std::vector<uint8_t> part;     // which one, counted from 1; 0: of none
   std::vector<uint8_t> kept;     // it goes to memory
   std::vector<int16_t> group;    // -1: not computed
   std::vector<uint16_t> place;   // which step of its group it is
@@ -65,6 +77,10 @@ struct Plan {
   std::vector<uint8_t> order;  // of the groups
 
   int maker(size_t step, int operand) const { return made_by[3 * step + size_t(operand)]; }
+  GroupInput input_of(const Recipe& r, size_t step, int operand) const {
+    const bool joins = r.kind == FusedStep::Kind::Join;
+    return {r.operands[size_t(operand)].impl(), joins ? uint8_t(operand + 1) : part[step]};
+  }
 };
 
 // See Note [What runs of a queue]. `plan` has made_by only.

@@ -44,6 +44,7 @@ class Queue {
 
   bool queue_step(FusedStep::Kind kind, unsigned fn, std::span<const Tensor* const> operands,
                   const Tensor& out, ParamSpan params, DType compute);
+  bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out);
   bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
   // All that waits; or, where a result is asked for, all but casts that can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);

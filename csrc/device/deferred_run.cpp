@@ -68,8 +68,8 @@ bool is_wider(const Recipe& cast) {
 // ---- running ----
 
 bool Queue::run_fused(const Group& group, const Plan& plan) {
-  const Tensor& first = waiting_[group.steps[0]].out;
-  const auto run = fused_loops(first).run;
+  const Tensor& shaped = waiting_[group.steps.back()].out;
+  const auto run = fused_loops(shaped).run;
   if (!run) return false;
   // Inputs as the group has them, then the steps.
   const size_t inputs_count = group.inputs.size(), own = size_t(plan.group[group.steps[0]]);
@@ -77,6 +77,7 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
   std::vector<FusedStep> steps(group.steps.size());
   std::vector<FusedOutput> outputs;
   const Recipe* row = nullptr;
+  FusedJoin join;
   for (size_t k = 0; k < steps.size(); ++k) {
     const uint16_t s = group.steps[k];
     const Recipe& r = waiting_[s];
@@ -95,12 +96,16 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
         step.operands[size_t(i)] = uint16_t(inputs_count + plan.place[size_t(maker)]);
         continue;
       }
-      const auto at = size_t(std::ranges::find(group.inputs, t.impl()) - group.inputs.begin());
+      const GroupInput input = plan.input_of(r, s, i);
+      const auto at = size_t(std::ranges::find(group.inputs, input) - group.inputs.begin());
       inputs[at] = t;
+      join.part[at] = input.part;
       step.operands[size_t(i)] = uint16_t(at);
     }
     if (plan.kept[s]) outputs.push_back({uint16_t(k), r.out});
     row = r.row ? &r : row;
+    if (r.kind == FusedStep::Kind::Join)
+      join.dim = r.dim, join.second = r.operands[0].sizes()[size_t(r.dim)];
   }
   if (outputs.empty() &&
       row) {  // only what is beside it is wanted: somebody has to say how it lies
@@ -110,7 +115,8 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
   if (inputs.size() > kFusedInputs || outputs.size() > kFusedOutputs) return false;
   for (const FusedOutput& o : outputs) give_memory(o.out);
   if (row) give_memory_beside(*row);
-  return run({first.sizes(), inputs, steps, outputs, settings.wait_for_code});
+  return run({shaped.sizes(), inputs, steps, outputs, settings.wait_for_code,
+              group.has_join ? &join : nullptr});
 }
 
 void Queue::run_one_by_one(const Group& group, const Plan& plan) {
@@ -156,7 +162,7 @@ void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
   (fused ? counters.fused : counters.unfused) += int64_t(group.steps.size());
   if (!told) return;
   Report::Group& shown = told->groups.emplace_back();
-  shown.sizes = waiting_[group.steps[0]].out.sizes();
+  shown.sizes = waiting_[group.steps.back()].out.sizes();
   shown.inputs = group.inputs.size();
   shown.fused = fused;
   for (const uint16_t s : group.steps)

@@ -13,6 +13,9 @@
 
 namespace rush {
 
+// The most that one FusedWork may have.
+inline constexpr size_t kFusedInputs = 16, kFusedSteps = 64, kFusedOutputs = 8;
+
 // Steps that look at whole rows, which lie end to end: in a contiguous tensor the last dims.
 enum class RowOp : uint8_t {
   Norm,          // of x; with weight and bias; beside: mean, rstd
@@ -51,7 +54,8 @@ struct RowStep {
 // One call of PointwiseLoops, one conversion, or one step over rows. Its operands are values, counted from 0: the
 // inputs first, then the steps in their order; a step reads earlier ones only.
 struct FusedStep {
-  enum class Kind : uint8_t { Convert, Unary, Binary, Ternary, Rows };  // as many operands, or:
+  // As many operands, but for Convert (one), Rows, and Join: the second behind the first.
+  enum class Kind : uint8_t { Convert, Unary, Binary, Ternary, Rows, Join };
   Kind kind = Kind::Convert;
   uint8_t params_count = 0;
   uint16_t fn = 0;  // UnaryFn, BinaryFn, TernaryFn or RowOp
@@ -62,9 +66,23 @@ struct FusedStep {
   const RowStep* row = nullptr;  // of Kind::Rows
 
   static int operand_count(Kind kind, const RowStep* row) {
-    return kind == Kind::Rows ? row->operand_count() : kind == Kind::Convert ? 1 : int(kind);
+    if (kind == Kind::Rows) return row->operand_count();
+    return kind == Kind::Convert ? 1 : kind == Kind::Join ? 2 : int(kind);
   }
   int operand_count() const { return operand_count(kind, row); }
+};
+
+// Along which dim a step Join puts its operands, and where the second begins. Both have the type of
+// its result.
+//
+// Note [Parts of a join]
+// What only an operand of the join is computed from has the shape of that operand, not the work's. The
+// device computes it in the same pass, everywhere, and reads such inputs only where the operand is:
+// what it finds elsewhere is not looked at.
+struct FusedJoin {
+  int dim = 0;
+  int64_t second = 0;
+  std::array<uint8_t, kFusedInputs> part{};  // per input: 1 or 2 for an operand's, 0 for all others
 };
 
 // A step whose value is wanted in memory.
@@ -73,9 +91,10 @@ struct FusedOutput {
   Tensor out;  // of the step's result type
 };
 
-// All steps have one shape, that of the outputs, and the inputs broadcast to it. Outputs are dense,
+// All steps have one shape, that of the outputs, and the inputs broadcast to it, but for the parts of a join. Outputs are dense,
 // and their dims lie in one order. There is one step over rows at most; it computes in the type of
-// its operands and its result, and what it has beside its result has memory. Inputs that are numbers may be on the host whatever the device.
+// its operands and its result, and what it has beside its result has memory. Or there is one step Join, where
+// the device joins; outputs are no parts of it. Inputs that are numbers may be on the host whatever the device.
 // No output shares memory with an input or another output.
 struct FusedWork {
   Dims sizes;
@@ -83,10 +102,8 @@ struct FusedWork {
   std::span<const FusedStep> steps;
   std::span<const FusedOutput> outputs;
   bool wait = false;  // for code that is still being compiled
+  const FusedJoin* join = nullptr;
 };
-
-// The most that one FusedWork may have.
-inline constexpr size_t kFusedInputs = 16, kFusedSteps = 64, kFusedOutputs = 8;
 
 struct FusedLoops {
   // False: nothing was done, and the caller runs the steps one by one. So it is for what a device
@@ -94,6 +111,7 @@ struct FusedLoops {
   bool (*run)(const FusedWork& work) = nullptr;
   // Can a step over rows of this type be part of a work, whatever is around it? Null: none.
   bool (*takes_rows)(const RowStep& row, DType type) = nullptr;
+  bool joins = false;  // can a work have a step Join, and one input less?
 };
 RUSH_API extern DeviceTable<FusedLoops> fused_loops;
 

@@ -22,11 +22,12 @@ enum class ScatterFn : uint8_t { Set, Add, Mul, Max, Min };
 
 // Lines of writes: for each i of the common shape and each j < length,
 //   dst[i + index[i + j * index_step] * range.stride] = fn(that, src[i + j * src_step]).
-// The indices have been checked. Steps are in elements.
+// The indices have been checked, or there is only one. Steps are in elements.
 struct ScatterLines {
   Tensor dst, index, src;
   int64_t length, index_step, src_step;
   IndexRange range;
+  bool checked = true;
 };
 
 // A device that is not waited for notes a bad index or value, and raises at the next wait.
@@ -50,6 +51,7 @@ struct IndexLoops {
   void (*add_offsets)(const Tensor& offsets, const Tensor& index, int64_t size,
                       int64_t stride) = nullptr;
   void (*scatter)(ScatterFn, const ScatterLines& lines, const Scalar& alpha) = nullptr;
+  bool scatter_checks_one = false;  // an index that has not been checked
   // out /= count (int64, of out's shape), where count is above 1; integers round down.
   void (*divide_by_count)(const Tensor& out, const Tensor& count) = nullptr;
 

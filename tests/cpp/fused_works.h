@@ -80,9 +80,15 @@ struct OwnedWork {
   Dims strides;  // of the outputs
   Device device{};
   std::shared_ptr<RowStep> row{};  // of the step over rows, if there is one
+  std::optional<FusedJoin> join{};
 
   FusedWork view() const {
-    return {.sizes = sizes, .inputs = inputs, .steps = steps, .outputs = outputs, .wait = true};
+    return {.sizes = sizes,
+            .inputs = inputs,
+            .steps = steps,
+            .outputs = outputs,
+            .wait = true,
+            .join = join ? &*join : nullptr};
   }
   Tensor fresh(DType type) const { return make_tensor(sizes, strides, type, device); }
   void add_output(size_t step) { outputs.push_back({uint16_t(step), fresh(steps[step].result)}); }
@@ -90,6 +96,7 @@ struct OwnedWork {
     std::string text;
     for (const FusedStep& s : steps) {
       text += s.kind == Kind::Convert ? "Convert"
+              : s.kind == Kind::Join  ? "Join"
               : s.row                 ? "rows " + std::to_string(int(s.row->fn))
                                       : Function{s.kind, s.fn, s.compute}.name();
       text += " -> " + std::string(rush::name(s.result)) + "; ";

@@ -4,7 +4,8 @@
 #include <map>
 
 #include "cuda/runtime/device.h"
-#include "fused_sources.h"
+#include "fused_on_cpu.h"
+#include "ops/framework/operators.h"
 
 using namespace fused_works;
 using cuda::FusedForm;
@@ -91,55 +92,6 @@ TEST(random_works_compile) {
 
 namespace {
 
-// Kernels compiled by g++ into one library.
-class OnCpu {
- public:
-  // Its number.
-  size_t add(const FusedWork& work, const FusedForm& form) {
-    const auto [place, fresh] = known_.emplace(cuda::fused_key(work, form), known_.size());
-    if (!fresh) return place->second;
-    const std::string number = std::to_string(place->second);
-    sources_.add(cuda::fused_source(work, form));
-    const std::string nest = form.nest
-                                 ? std::string(", *static_cast<const rush::FusedNest<rush::") +
-                                       (form.long_nest ? "u64" : "u32") + ">*>(nest)"
-                                 : std::string();
-    calls_ += "extern \"C\" void run" + number +
-              "(const rush::FusedArgs& args, const void* params, const void* nest) {\n"
-              "  using Params = rush::FusedParams<rush::Work" +
-              number +
-              "::kParams>;\n"
-              "  launch({2}, {rush::kThreads}, " +
-              sources_.expressions.back() + ", args, *static_cast<const Params*>(params)" + nest +
-              ");\n}\n";
-    return place->second;
-  }
-
-  bool compile() {
-    library_ = library_on_cpu(sources_, calls_);
-    return library_ != nullptr;
-  }
-
-  void run(size_t number, const FusedWork& work) const {
-    using Run = void (*)(const FusedArgs&, const void* params, const void* nest);
-    const auto f = reinterpret_cast<Run>(dlsym(library_, ("run" + std::to_string(number)).c_str()));
-    const std::vector<Number> params = numbers_of(work);
-    const FusedLaunch l(work);
-    if (!l.form().nest) return f(l.args(), params.data(), nullptr);
-    cuda::with_nest(l.walk(), [&](const auto& nest) {
-      l.walk().peel([&](const FusedLaunch::Offsets& offsets, int64_t n) {
-        f(l.part(offsets, n), params.data(), &nest);
-      });
-    });
-  }
-
- private:
-  Sources sources_;
-  std::string calls_;
-  std::map<std::string, size_t> known_;
-  void* library_ = nullptr;
-};
-
 // A work, and its steps as works of their own.
 struct Case {
   OwnedWork whole;
@@ -225,6 +177,77 @@ TEST(generated_kernels_run_on_the_cpu) {
   if (!compiled) return;
   for (const Case& c : cases) EXPECT(c.agrees(kernels));
   for (const Case& c : exact) EXPECT(c.gives(kernels, one_by_one(c.whole)));
+}
+
+namespace {
+
+// x * cos + cat(-second, first) * sin, as rotary embeddings are written, and what it gives. The parts
+// are views of one tensor, in any order of dims, or broadcast.
+struct Turned {
+  OwnedWork work;
+  Tensor want;
+
+  Turned(Maker& maker, Dims sizes, size_t dim, int64_t second, DType type, bool transposed) {
+    Tensor x = maker.values(sizes, type);
+    if (transposed) x = transpose(contiguous(transpose(x, 0, -1)), 0, -1);
+    const auto d = int64_t(dim);
+    const Tensor first = slice(x, d, sizes[dim] - second, sizes[dim], 1);
+    Tensor last = slice(x, d, 0, sizes[dim] - second, 1);
+    if (transposed && dim > 0) last = slice(last, 0, 0, 1, 1);  // of one row: it broadcasts
+    const Tensor cos = maker.values(Dims{sizes.back()}, type), sin = maker.values(sizes, type);
+    work = OwnedWork{
+        .sizes = sizes,
+        .inputs = {first, last, x, cos, sin},
+        .steps = {unary(UnaryFn::Neg, 0, type),
+                  {.kind = Kind::Join, .compute = type, .result = type, .operands = {5, 1}},
+                  binary(BinaryFn::Mul, 2, 3, type),
+                  binary(BinaryFn::Mul, 6, 4, type),
+                  binary(BinaryFn::Add, 7, 8, type)},
+        .outputs = {},
+        .strides = contiguous_strides(sizes),
+        .join = FusedJoin{.dim = int(dim), .second = second, .part = {1, 2}}};
+    work.add_output(1);
+    work.add_output(4);
+    Dims whole = sizes;
+    whole[dim] -= second;
+    const std::vector<Tensor> parts = {-first, expand(last, whole)};
+    want = contiguous(x * cos + cat(parts, d) * sin);
+  }
+};
+
+}  // namespace
+
+TEST(joins_run_on_the_cpu) {
+  if (std::system("g++ --version > /dev/null 2>&1") != 0) return;
+  Maker maker(31);
+  OnCpu kernels;
+  std::vector<Turned> all;
+  std::vector<size_t> numbers;
+  const auto add = [&](Dims sizes, size_t dim, int64_t second, DType type, bool transposed) {
+    all.emplace_back(maker, sizes, dim, second, type, transposed);
+    const FusedWork view = all.back().work.view();
+    numbers.push_back(kernels.add(view, FusedLaunch(view).form()));
+  };
+  for (const DType type : {DType::Float32, DType::BFloat16, DType::Float64}) {
+    add({3, 2, 64}, 2, 32, type, false);  // whole packs
+    add({3, 2, 10}, 2, 3, type, false);
+    add({5, 4, 16}, 1, 1, type, false);  // not the innermost dim
+    add({6, 40}, 0, 2, type, false);
+    add({12, 3, 24}, 2, 8, type, true);
+    add({9}, 0, 4, type, false);
+    add({2, 2, 2, 2, 2, 2, 2, 2, 2, 6}, 9, 2, type, true);  // of more dims than a kernel takes
+    add({2, 2, 2, 2, 2, 2, 2, 2, 2, 6}, 0, 1, type, true);
+  }
+  const bool compiled = kernels.compile();
+  EXPECT(compiled);
+  if (!compiled) return;
+  for (size_t i = 0; i < all.size(); ++i) {
+    kernels.run(numbers[i], all[i].work.view());
+    const bool same = same_but_for_kinds_of_nan(all[i].work.outputs[1].out, all[i].want);
+    EXPECT(same);
+    if (!same)
+      std::cerr << "a join of " << all[i].work.sizes << " along " << all[i].work.join->dim << "\n";
+  }
 }
 
 // FUSED_WORKS says how many, and FUSED_SEED which.

@@ -313,12 +313,38 @@ TEST(adding_at_indices) {
   const std::vector<i8> x{50, 1, 2};
   const i64 index[] = {0, -1, 2};
   IndexFault fault{~u64(0), 0, 0, 0};
-  const ScatterArgs args{1, out.data(), x.data(), index, 3, 1, 1, 3, 1, whole(2)};
+  const ScatterArgs args{1, out.data(), x.data(), index, 3, 1, 1, 3, 1, whole(2), 0, false, true};
   launch({1}, kBlock, scatter<ScatterAdd, i8, u32>, args, nest_of<u32, 3>({}), &fault);
   EXPECT((out == std::vector<i8>{-56, 0, 6}));
   fault.launch = 1;
   launch({1}, kBlock, scatter<ScatterMax, i8, u32>, args, nest_of<u32, 3>({}), &fault);
   EXPECT(out[0] == -56);
+}
+
+// Of one index, that nobody has checked before: lines along which nothing is written.
+TEST(writing_at_one_index) {
+  const std::vector<i8> x{5, 6};
+  i64 index = 2;
+  IndexFault fault{~u64(0), 0, 0, 0};
+  std::vector<i8> out(6);  // (2, 3)
+  ScatterArgs args{2, out.data(), x.data(), &index, 1, 1, 1, 3, 1, whole(1), 17, true, false};
+  const auto run = [&] {
+    launch({1}, kBlock, scatter<ScatterSet, i8, u32>, args, nest_of<u32, 3>({{2, {3, 1, 0}}}),
+           &fault);
+  };
+  run();
+  EXPECT((out == std::vector<i8>{0, 0, 5, 0, 0, 6}));
+  index = -3, args.wraps = true;
+  run();
+  EXPECT((out == std::vector<i8>{5, 0, 5, 6, 0, 6}) && fault.launch == ~u64(0));
+  for (const i64 bad : {i64(3), i64(-4), i64(-1)}) {
+    index = bad, args.wraps = bad != -1;
+    fault = {~u64(0), 0, 0, 0};
+    out.assign(6, 1);
+    run();
+    EXPECT(out == std::vector<i8>(6, 1));
+    EXPECT(fault.launch == 17 && fault.position == 0 && fault.value == bad && fault.lock == 0);
+  }
 }
 
 TEST(random_numbers_equal_the_cpus) {

@@ -148,3 +148,29 @@ def test_streams_events_and_graphs():
     x.add_(1)
     graph.replay()
     assert same(out, (x * 2 + 1).tanh() - x)
+
+
+@pytest.mark.parametrize("dtype", programs.FLOATS)
+@pytest.mark.parametrize("shape", [(1, 8, 1, 64), (2, 3, 7, 64), (2, 3, 5, 6)])
+def test_halves_that_are_turned(dtype, shape):
+    def turn(x, cos, sin):
+        a, b = x.chunk(2, -1)
+        return x * cos + rl.cat((-b, a), -1) * sin
+
+    def partly(x, cos, sin):
+        a, b = x[..., :2], x[..., 2:]
+        return rl.cat((a * 2 + 1, b.abs()), -1) * cos, rl.cat((x, x), 0) * sin
+
+    x = rl.randn(shape).to(dtype).cuda()
+    cos, sin = (rl.randn(shape[-2:]).to(dtype).cuda() for _ in range(2))
+    rl.compiler.reset()
+    for function in (turn, partly):
+        for given in (x, x.mT.contiguous().mT):
+            compiled = rl.compile(function, options=WAIT)
+            results = (f(given, cos, sin) for f in (function, compiled))
+            for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in results), strict=True):
+                assert a.stride() == b.stride() and same(a, b)
+    want = programs.gradients(turn, (x, cos, sin))
+    got = programs.gradients(rl.compile(turn, options=WAIT), (x, cos, sin))
+    assert all(same(a, b) for a, b in zip(want, got, strict=True))
+    assert rl.compiler.stats()["fused"] > 0

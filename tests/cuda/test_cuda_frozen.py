@@ -176,6 +176,29 @@ def test_an_index_out_of_range_is_reported():
     assert bits(g(good)) == bits(table[:4])
 
 
+@pytest.mark.parametrize("frozen_too", [False, True])
+def test_one_index_out_of_range_writes_nothing(frozen_too):
+    cache, row = rl.zeros(2, 6, 4).cuda(), rl.ones(2, 1, 4).cuda()
+
+    def put(at):
+        cache.index_copy_(1, at, row)
+        return at + 1
+
+    g = frozen(put) if frozen_too else put
+    at = rl.zeros(1, dtype=rl.int64).cuda()
+    for _ in range(6):
+        at = g(at)
+    assert cache.sum().item() == 48
+    cache.zero_()
+    for bad in (6, -1):
+        g(rl.tensor([bad]).cuda())
+        with pytest.raises(IndexError, match=f"index {bad} is out of range"):
+            rl.cuda.synchronize()
+        assert cache.sum().item() == 0
+    g(rl.tensor([5]).cuda())
+    assert cache[:, 5].sum().item() == cache.sum().item() == 8
+
+
 SHARE = os.environ.get("RUSHLIGHT_FROZEN_ROWS", "8")  # one row in so many
 
 

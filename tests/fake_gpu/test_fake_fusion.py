@@ -77,3 +77,37 @@ def test_norms_of_images(launched):
     # One gradient has nothing behind it that could wait.
     assert fused.count("fused_group_map") == 3 and fused.count("group_map_last") == 1
     assert fused.count("group_sums_last") == eager.count("group_sums_last")
+
+
+def test_rotary_embeddings_are_one_kernel(run_with):
+    *_, eager, fused = run_with(
+        STEP
+        + """
+def turn(x, cos, sin):
+    a, b = x.chunk(2, -1)
+    return x * cos + rl.cat((-b, a), -1) * sin
+x, cos, sin = (rl.ones(s, device="cuda", dtype=rl.bfloat16) for s in ((1, 8, 1, 64), 64, 64))
+for f in (turn, rl.compile(turn, options={"wait_for_code": True})):
+    f(x, cos, sin)
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        f(x, cos, sin)
+    print(sum(e.activity == "kernel" for e in seen.events()))
+"""
+    )
+    assert (eager, fused) == ("5", "1")
+
+
+def test_one_index_is_checked_where_it_is_used(run_with):
+    counts = run_with(
+        STEP
+        + """
+x = rl.ones(2, 8, 4, device="cuda")
+for n in (1, 2):
+    at, rows = rl.arange(n, device="cuda"), rl.ones(2, n, 4, device="cuda")
+    x.index_copy_(1, at, rows)
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        x.index_copy_(1, at, rows)
+    print(sum(e.activity == "kernel" for e in seen.events()))
+"""
+    )
+    assert counts[-2:] == ["1", "2"]

@@ -173,6 +173,9 @@ void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   args.alpha = to_number(alpha);
   const FaultSlot fault =
       next_fault_slot(device, lines.range.op, lines.range.dim, lines.range.size);
+  args.launch = fault.launch;
+  args.is_unchecked = !lines.checked;
+  args.wraps = lines.range.wraps;
   const bool each = writes_each(fn, type, lines.length);
   with_nest(walk, [&]<class I>(const Nest<I, 3>& nest) {
     const uint64_t key =
@@ -184,7 +187,7 @@ void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
       args.index = lines.index.data<const i64>() + offsets[2];
       const int64_t threads = each ? count * lines.length : count;
       launch_each(kScatter, key, device, threads, args, nest,
-                  static_cast<const IndexFault*>(fault.record));
+                  static_cast<IndexFault*>(fault.record));
     });
   });
 }
@@ -210,6 +213,7 @@ const bool registered = [] {
   loops.copy_slices = copy_slices;
   loops.add_offsets = add_offsets;
   loops.scatter = scatter;
+  loops.scatter_checks_one = true;
   loops.divide_by_count = divide_by_count;
   loops.masked_fill = masked_fill;
   return true;

@@ -135,6 +135,9 @@ struct ScatterArgs {
   i64 length, index_step, source_step;  // along a line
   i64 size, stride;                     // as in IndexArgs
   Number alpha;
+  // Of one index, that has not been checked by a launch before.
+  u64 launch;
+  bool is_unchecked, wraps;
 };
 
 // Seed and call number of random numbers. In a captured graph `state` is a place on the device

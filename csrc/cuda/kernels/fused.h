@@ -83,6 +83,13 @@ RUSH_FN Packs<T, V, U> read(const FusedArgs& args, int input, const Place& place
   return out;
 }
 
+// An input of one operand of a join: nothing where that is not.
+template <Lies lies, class T, int V, int U, class Place>
+RUSH_FN Packs<T, V, U> read_if(bool there, const FusedArgs& args, int input, const Place& place) {
+  if (there) return read<lies, T, V, U>(args, input, place);
+  return {};
+}
+
 template <class T, int V, int U, class Place>
 RUSH_FN void write(const FusedArgs& args, int output, const Place& place,
                    const Packs<T, V, U>& packs) {

@@ -11,8 +11,10 @@ struct FusedArgs {
   i64 n;  // elements; packs of them where the kernel walks over a nest
   void* out[kMostFusedOutputs];
   const void* in[kMostFusedInputs];
-  Number numbers[kMostFusedInputs];  // of inputs that are numbers
-  u32 zeros[kMostFusedSteps];        // which the compiler does not know to be zero, see apart()
+  // Of inputs that are numbers. Where there is a join, behind the last input: where its second
+  // operand begins, along the dim that the nest has there for an input.
+  Number numbers[kMostFusedInputs];
+  u32 zeros[kMostFusedSteps];  // which the compiler does not know to be zero, see apart()
 };
 
 // The numbers of all functors, step by step.

@@ -156,7 +156,7 @@ RUSH_FN void update(T& to, T from, opmath<T> alpha) {
 // As `scatter`, with a thread for each (line, place along it).
 template <template <class> class Fn, class T, class I>
 __global__ void __launch_bounds__(kThreads)
-    scatter_each(ScatterArgs args, Nest<I, 3> nest, const IndexFault* fault) {
+    scatter_each(ScatterArgs args, Nest<I, 3> nest, IndexFault* fault) {
   after_earlier();
   if (fault->launch != ~u64(0)) return;
   const opmath<T> alpha = value_of<opmath<T>>(args.alpha);
@@ -172,12 +172,19 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // For each line i and each j < length: out[i + index[i + j] * stride] = fn(that, source[i + j]).
-// Operands: out, source, index. The indices have been checked by a launch before.
+// Operands: out, source, index. The indices have been checked by a launch before, or there is one.
 template <template <class> class Fn, class T, class I>
 __global__ void __launch_bounds__(kThreads)
-    scatter(ScatterArgs args, Nest<I, 3> nest, const IndexFault* fault) {
+    scatter(ScatterArgs args, Nest<I, 3> nest, IndexFault* fault) {
   after_earlier();
   if (fault->launch != ~u64(0)) return;
+  if (args.is_unchecked) {
+    const i64 only = *args.index;
+    if (only < (args.wraps ? -args.size : 0) || only >= args.size) {
+      if (thread_number() == 0) report(fault, args.launch, 0, only);
+      return;
+    }
+  }
   const opmath<T> alpha = value_of<opmath<T>>(args.alpha);
   const Fn<T> fn{};
   for (i64 i = thread_number(); i < args.lines; i += thread_count()) {

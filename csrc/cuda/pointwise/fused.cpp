@@ -19,7 +19,7 @@ constexpr size_t kMostArgBytes = 4096;
 
 bool can_run(const FusedWork& work) {
   if (work.inputs.size() > kFusedInputs || work.steps.size() > kFusedSteps ||
-      work.outputs.size() > kFusedOutputs)
+      work.outputs.size() > kFusedOutputs || (work.join && work.inputs.size() == kFusedInputs))
     return false;
   size_t params = 0;
   for (const FusedStep& s : work.steps) {
@@ -72,7 +72,7 @@ bool takes_rows(const RowStep& row, DType type) {
 }
 
 const bool registered = [] {
-  fused_loops(DeviceType::CUDA) = {run, takes_rows};
+  fused_loops(DeviceType::CUDA) = {run, takes_rows, true};
   return true;
 }();
 

@@ -27,8 +27,11 @@ class RUSH_API FusedLaunch {
 
  private:
   bool reads(size_t input) const { return form_.lies[input] != InputLies::Number; }
+  // See Note [Parts of a join].
+  int part(size_t input) const { return work_.join ? work_.join->part[input] : 0; }
   void look_at(size_t input);
   void lie_in_nest();
+  void walk_over_join(const std::array<const TensorImpl*, kOperands>& operands);
   bool fits(int64_t width) const;
   void choose_width();
 

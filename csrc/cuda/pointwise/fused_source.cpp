@@ -65,6 +65,9 @@ class Writer {
   std::string write() {
     Needed needed(work_);
     for (const FusedOutput& o : work_.outputs) needed.add(inputs_ + o.step);
+    if (work_.join)
+      before_ = concat("    const bool second = place.of(", inputs_,
+                       ") >= value_of<i64>(args.numbers[", inputs_, "]);\n");
     add_values(needed);
     for (size_t o = 0; o < work_.outputs.size(); ++o) write_output(o);
     return concat("#include \"cuda/kernels/fused.h\"\n\nnamespace rush {\n\n", begin(),
@@ -154,8 +157,11 @@ class Writer {
     static constexpr const char* names[] = {"",       "Single", "Flat",  "Row",
                                             "Column", "Along",  "Across"};
     const char* type = kernel_type(type_of(i));
-    before_ += concat("    const auto x", i, " = read<Lies::", names[int(form_.lies[i])], ", ",
-                      type, ", V, U>(args, ", i, ", place);\n");
+    const int part = form_.lies[i] == InputLies::Single || !work_.join ? 0 : work_.join->part[i];
+    const char* read = part == 0 ? "read" : "read_if";
+    const char* there = part == 0 ? "" : part == 1 ? "!second, " : "second, ";
+    before_ += concat("    const auto x", i, " = ", read, "<Lies::", names[int(form_.lies[i])],
+                      ", ", type, ", V, U>(", there, "args, ", i, ", place);\n");
     each_ += concat("        const ", type, " v", i, " = x", i, ".p[u].v[k];\n");
   }
 
@@ -180,6 +186,11 @@ class Writer {
     const size_t value = inputs_ + s;
     if (step.row) {
       each_ += concat("        const ", kernel_type(step.result), " v", value, " = row.v[k];\n");
+      return;
+    }
+    if (step.kind == Kind::Join) {
+      each_ += concat("        const ", kernel_type(step.result), " v", value, " = second ? v",
+                      step.operands[1], " : v", step.operands[0], ";\n");
       return;
     }
     each_ += concat("        const ", kernel_type(step.result), " v", value, " = convert<",
@@ -240,6 +251,7 @@ std::string fused_key(const FusedWork& work, const FusedForm& form) {
     for (int i = 0; i < s.operand_count(); ++i) add(s.operands[size_t(i)]);
   }
   for (const FusedOutput& o : work.outputs) add(o.step);
+  for (size_t i = 0; work.join && i < work.inputs.size(); ++i) add(work.join->part[i]);
   return key;
 }
 

@@ -1,5 +1,6 @@
 // Joining and splitting tensors.
 #include "device/copy.h"
+#include "device/deferred.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -52,8 +53,19 @@ struct Join {
   }
 
   static constexpr bool any_device = true;
+  // In a compiled function two halves, as rotary embeddings turn them, join the steps around them.
+  static bool may_wait(TensorList tensors, int64_t, IntList) {
+    const DType dtype = tensors[0].dtype();
+    return tensors.size() == 2 && fused_loops(tensors[0]).joins && is_floating(dtype) &&
+           !is_float8(dtype);
+  }
   static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
-    copy_loops(out).cat(tensors, wrap_dim(name, dim, out.dim()), out);
+    const int64_t d = wrap_dim(name, dim, out.dim());
+    if (is_unborn(out)) {
+      if (tensors.size() == 2 && deferred::queue_join(tensors[0], tensors[1], d, out)) return;
+      give_storage(out.impl());
+    }
+    copy_loops(out).cat(tensors, d, out);
   }
 
   static Grads grad(const Ctx& c, const Tensor& g, TensorList, int64_t dim, IntList extents) {

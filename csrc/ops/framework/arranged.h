@@ -8,6 +8,7 @@
 //   any_order         pointwise: where the forms disagree, the result lies like an arranged one
 //   deferrable        its run() gives one step to the pointwise loops, or one conversion to
 //                     copy_data(): in a compiled function it may wait (device/deferred.h)
+//   may_wait(args)    instead: whether it may with these
 //   arranges(args)    shall the result be arranged although no input is?
 //   arranged_strides(spec, forms)   how it lies then, where check() cannot tell
 //

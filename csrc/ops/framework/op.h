@@ -483,9 +483,12 @@ void run_block(const Tensor& written, const A&... args) {
 // [Pending results] in core/layout.h.
 template <class Op>
 constexpr bool is_deferrable = requires { requires Op::deferrable; };
-template <class Op>
-constexpr bool defers() {
-  if constexpr (is_deferrable<Op>) return t_modes & kDefer;
+template <class Op, class... A>
+constexpr bool defers([[maybe_unused]] const A&... args) {
+  if constexpr (requires { Op::may_wait(args...); })
+    return t_modes & kDefer && Op::may_wait(args...);
+  else if constexpr (is_deferrable<Op>)
+    return t_modes & kDefer;
   return false;
 }
 
@@ -509,7 +512,8 @@ Results<Op> call(const A&... args);
 // ops/framework/arranged.h.
 template <class Op, class... A>
 [[gnu::noinline, gnu::cold]] Results<Op> call_arranged(const A&... args) {
-  if (!defers<Op>() && share_form_storage(args...)) return call<Op>(args...);
+  const bool waits = defers<Op>(args...);
+  if (!waits && share_form_storage(args...)) return call<Op>(args...);
   const auto seen = Op::check(args...);  // what the program will see
   constexpr size_t n = result_count<std::remove_cvref_t<decltype(seen)>>;
   std::array<Tensor, n> outs;
@@ -528,7 +532,7 @@ template <class Op, class... A>
       if constexpr (requires { Op::any_order; })
         if (strides[i].empty() && otherwise)
           strides[i] = order_of_arranged(spec.sizes, forms.get()...);
-      outs[i] = defers<Op>() ? pending_form(spec, strides[i]) : allocate_form(spec, strides[i]);
+      outs[i] = waits ? pending_form(spec, strides[i]) : allocate_form(spec, strides[i]);
     }
     if (!outs[0].is_meta())
       std::apply([&](const auto&... out) { run_block<Op, n>(outs[0], forms.get()..., out...); },

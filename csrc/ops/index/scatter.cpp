@@ -350,9 +350,10 @@ ScatterLines slice_lines(const char* op, const Tensor& out, int64_t dim, const T
           {op, to.sizes()[d], to.strides()[d], int64_t(d)}};
 }
 
-void run_slices(const ScatterFn fn, const Tensor& self, const ScatterLines& lines,
-                const Tensor& index, const Tensor& out, const Scalar& alpha = 1) {
-  check_indices(as_index(lines.range.op, index), lines.range);
+void run_slices(const ScatterFn fn, const Tensor& self, ScatterLines lines, const Tensor& index,
+                const Tensor& out, const Scalar& alpha = 1) {
+  lines.checked = index.numel() != 1 || out.numel() == 0 || !index_loops(out).scatter_checks_one;
+  if (lines.checked) check_indices(as_index(lines.range.op, index), lines.range);
   if (!out.is_same(self)) copy_data(out, self);
   index_loops(out).scatter(fn, lines, alpha);
 }

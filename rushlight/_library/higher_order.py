@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rushlight import _C
 
+_R = TypeVar("_R")  # what it returns
 
-class HigherOrderOperator(abc.ABC):
+
+class HigherOrderOperator(abc.ABC, Generic[_R]):
     """The base of operators whose arguments are functions. A subclass has a `__call__` that checks
     its arguments and calls that of this class; what it does is registered with `py_impl`.
 
@@ -44,7 +46,7 @@ class HigherOrderOperator(abc.ABC):
         self._bodies.pop(str(key).rpartition(".")[2], None)
 
     @abc.abstractmethod
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> _R:
         if _C._is_overridden(args, kwargs):
             return _C._ask_overrides(self, args, kwargs)
         device = "CUDA" if any(getattr(a, "is_cuda", False) for a in args) else "CPU"

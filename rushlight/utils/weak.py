@@ -3,11 +3,16 @@ alive: tensors as keys."""
 
 from __future__ import annotations
 
+import builtins
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight import _C
+from rushlight.types import Self
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 __all__ = [
     "TensorWeakRef",
@@ -18,19 +23,16 @@ __all__ = [
 ]
 
 
-class WeakIdRef(weakref.ref):
+class WeakIdRef(weakref.ref[_K]):
     """A weak reference that is equal to another one of the same object, and hashed by its identity:
     an object that has an `==` of its own, as tensors have, can be a key by it."""
 
     __slots__ = ("_id",)
     _id: int
 
-    def __init__(self, key: Any, callback: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, key: _K, callback: Callable[[Any], Any] | None = None) -> None:
         self._id = id(key)
         super().__init__(key, callback)  # type: ignore[call-arg]
-
-    def __call__(self) -> Any:
-        return super().__call__()
 
     def __hash__(self) -> int:
         return self._id
@@ -46,7 +48,7 @@ class WeakIdRef(weakref.ref):
 WeakTensorRefKey = WeakIdRef
 
 
-class WeakIdKeyDictionary(MutableMapping):
+class WeakIdKeyDictionary(MutableMapping[_K, _V]):
     """A dict of objects by identity, which forgets those that nobody else holds.
 
     Example:
@@ -60,8 +62,8 @@ class WeakIdKeyDictionary(MutableMapping):
         0
     """
 
-    def __init__(self, dict: Any = None, ref_type: type = WeakIdRef) -> None:
-        self.data: Any = {}
+    def __init__(self, dict: Any = None, ref_type: type[WeakIdRef[_K]] = WeakIdRef) -> None:
+        self.data: builtins.dict[WeakIdRef[_K], _V] = {}
         self.ref_type = ref_type
         data = self.data
 
@@ -72,13 +74,13 @@ class WeakIdKeyDictionary(MutableMapping):
         if dict is not None:
             self.update(dict)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: _K) -> _V:
         return self.data[self.ref_type(key)]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: _K, value: _V) -> None:
         self.data[self.ref_type(key, self._forget)] = value
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: _K) -> None:
         del self.data[self.ref_type(key)]
 
     def __contains__(self, key: Any) -> bool:
@@ -90,23 +92,23 @@ class WeakIdKeyDictionary(MutableMapping):
     def __len__(self) -> int:
         return len(self.data)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_K]:
         for reference in list(self.data):
             key = reference()
             if key is not None:
                 yield key
 
-    def keyrefs(self) -> list[Any]:
+    def keyrefs(self) -> list[WeakIdRef[_K]]:
         """The weak references to the keys."""
         return list(self.data)
 
-    def copy(self) -> WeakIdKeyDictionary:
+    def copy(self) -> Self:
         """Another dict with the same keys and values."""
         return type(self)(self)
 
     __copy__ = copy
 
-    def __deepcopy__(self, memo: Any) -> WeakIdKeyDictionary:
+    def __deepcopy__(self, memo: Any) -> Self:
         from copy import deepcopy
 
         new = type(self)()
@@ -122,14 +124,14 @@ class WeakIdKeyDictionary(MutableMapping):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: Mapping[_K, _V]) -> Self:
         if not isinstance(other, Mapping):
             return NotImplemented
         new = self.copy()
         new.update(other)
         return new
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: Mapping[_K, _V]) -> Self:
         self.update(other)
         return self
 

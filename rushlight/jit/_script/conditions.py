@@ -225,22 +225,7 @@ class Conditions(Operators):
         members = list(mine.items) if mine.kind == "Union" else [mine]
         if len(set(wanted)) == len(members) or not wanted:
             return static(bool(wanted)), mine, None
-        order = [
-            "None",
-            "Tensor",
-            "bool",
-            "int",
-            "float",
-            "str",
-            "dtype",
-            "Device",
-            "layout",
-            "memory_format",
-            "Tuple",
-            "List",
-            "Dict",
-        ]
-        mask = sum({1 << order.index(w.kind) for w in wanted})
+        mask = sum({1 << t.ORDER.index(w.kind) for w in wanted})
         return self.builtin("is_kind", v, static(mask)), t.union(*wanted), t.without(mine, wanted)
 
     def _is_class(self, c, one):

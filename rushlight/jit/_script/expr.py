@@ -55,6 +55,13 @@ class Expressions(Indexing):
             if isinstance(found, str):
                 refuse(found)
             return found
+        if name == getattr(self.source, "me", None):
+            missing = [f for f in self.source.fields if f"{name}.{f}" not in self.env]
+            refuse(
+                f"{name} is used before all its attributes have values"
+                + (f" ('{missing[0]}' has none)" if missing else ""),
+                "assign the attributes first, then call methods",
+            )
         if name in self.source.local_names:
             refuse(
                 f"the variable '{name}' is not defined here on every way that leads to this line",
@@ -181,7 +188,7 @@ class Expressions(Indexing):
             spec = "" if part.format_spec is None else self.expr_JoinedStr(part.format_spec)
             if isinstance(spec, Val) and not spec.known:
                 spec = self.as_val(spec, t.STR)
-            v = self.expr(part.value)
+            v = self.text_of(self.expr(part.value), conversion == "r")
             if v.known and v.type is None and v.items is None:
                 v = static(str(v.obj))
             pieces.append(self.formatted(v, spec, conversion))
@@ -250,7 +257,7 @@ class Expressions(Indexing):
         ):
             return None
         me = self.env.get("self")
-        if me is None or self.source.owner is None:
+        if me is None or self.source.owner is None or not me.known:
             refuse("super() is there in methods of modules only")
         for cls in type(me.obj).__mro__[type(me.obj).__mro__.index(self.source.owner) + 1 :]:
             if f.attr in vars(cls):

@@ -6,8 +6,9 @@ import inspect
 
 from rushlight import _C
 from rushlight.jit._script import types as t
-from rushlight.jit._script.calls import Calls, Limits, overloads
+from rushlight.jit._script.calls import Limits, overloads
 from rushlight.jit._script.errors import refuse
+from rushlight.jit._script.objects import Objects
 from rushlight.jit._script.values import Listing, Val, describe, static
 
 _ASKS = {  # methods of tensors without arguments, that are builtins
@@ -48,7 +49,7 @@ _CHANGES = frozenset(
 _TRUE, _CUDA = static(True), static("cuda")
 
 
-class Methods(Calls):
+class Methods(Objects):
     """Attributes of values, and calls of their methods."""
 
     def attribute(self, v, name):
@@ -59,6 +60,8 @@ class Methods(Calls):
             return self.static_attribute(v, name)
         if v.type == t.TENSOR:
             return self.tensor_attribute(v, name)
+        if v.type.kind == "Object":
+            return self.object_attribute(v, name)
         if v.type.fields and name in v.type.fields:
             return self.tuple_item(v, v.type.fields.index(name))
         if v.type == t.DEVICE and name in ("type", "index"):

@@ -182,6 +182,8 @@ class Statements(Scopes):
             return
         if isinstance(target, ast.Attribute):
             owner = self.expr(target.value)
+            if owner.type is not None and owner.type.kind == "Object":
+                return self.set_object_attribute(owner, target.attr, v)
             return self.program.set_attribute(self, owner, target.attr, v)
         if isinstance(target, ast.Subscript):
             return self.assign_item(target, v)
@@ -234,6 +236,8 @@ class Statements(Scopes):
 
     def assign_item(self, target, v):
         box = self.expr(target.value)
+        if box.type is not None and box.type.kind == "Object":
+            return self.needs(box, "__setitem__", self.expr(target.slice), v)
         if box.type is None and (box.items is not None or box.known):
             refuse(f"{describe(box)} cannot be changed")
         if box.type == t.TENSOR:
@@ -299,7 +303,10 @@ class Statements(Scopes):
     def stmt_AugAssign(self, node):
         op = type(node.op).__name__
         target = node.target
-        load = ast.copy_location(ast.parse(ast.unparse(target), mode="eval").body, target)
+        load = ast.parse(ast.unparse(target), mode="eval").body
+        if isinstance(target, ast.Name):
+            load = ast.Name(target.id, ast.Load())
+        ast.copy_location(load, target)
         ast.fix_missing_locations(load)
         for inner in ast.walk(load):
             ast.copy_location(inner, target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight import _C
+from rushlight.jit._script import classes
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
 
@@ -243,6 +244,8 @@ class Emitter:
     def opened(self, v):
         """A Python tuple, list or dict that is known now, as one that was written down."""
         need_typed(v)
+        if v.items is None and v.known and classes.is_enum_member(v.obj):
+            return pack([static(v.obj.name), static(v.obj.value)], "tuple", ("name", "value"))
         if v.items is None and v.known and isinstance(v.obj, tuple | list) and v.type is None:
             display = "list" if isinstance(v.obj, list | _C.Size) else "tuple"
             fields = getattr(v.obj, "_fields", ())
@@ -392,8 +395,12 @@ class Emitter:
                 return self.builtin(name, v)
         if v.type.kind in ("List", "Dict"):
             return self.builtin("gt_int", self.builtin(f"len_{v.type.kind.lower()}", v), static(0))
+        if classes.is_enum(v.type):
+            return static(True)
         if v.type.kind == "Tuple":
             return static(bool(v.type.items))
+        if v.type.kind == "Object":
+            return self.truth_of_object(v)
         if v.type.optional and self.source.library:
             is_none = self.compared("Is", v, NONE)
             inner = t.without(v.type, (t.NONE,))

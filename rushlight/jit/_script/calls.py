@@ -283,6 +283,9 @@ class Calls(Emitter):
         name = op_name(obj) or (op_name(inspect.unwrap(obj)) if callable(obj) else None)
         if name:
             return self.call_op(name, overloads(name), args, kwargs)
+        if args and isinstance(obj, pytypes.MethodDescriptorType | pytypes.FunctionType):
+            if getattr(_C.Tensor, obj.__name__, None) is obj and type_of(args[0]) == t.TENSOR:
+                return self.call_method(args[0], obj.__name__, args[1:], kwargs)  # Tensor.view(x)
         if isinstance(obj, Module):
             return self.program.call_module(self, obj, "forward", args, kwargs)
         if isinstance(obj, expr.Written):

@@ -35,7 +35,8 @@ def is_user_class(cls):
     """A class whose objects programs may have, as far as one can tell without compiling it."""
     from rushlight.nn import Module
 
-    if not isinstance(cls, type) or cls.__module__.split(".")[0] in ("builtins", "rushlight"):
+    homes = ("builtins", "rushlight", "typing")
+    if not isinstance(cls, type) or cls.__module__.split(".")[0] in homes:
         return False
     others = (Module, _C.Tensor, tuple, list, dict, set, str, int, float, BaseException, enum.Enum)
     return not issubclass(cls, others) and not getattr(cls, "_is_protocol", False)

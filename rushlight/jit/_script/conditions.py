@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import collections.abc
 import numbers
+import types
 import typing
 
 from rushlight.jit._script import types as t
@@ -17,8 +19,12 @@ def _flattened(classes):
     if isinstance(classes, tuple):
         for inner in classes:
             yield from _flattened(inner)
+    elif isinstance(classes, types.UnionType):
+        yield from _flattened(typing.get_args(classes))
     elif classes is numbers.Number:
         yield from (int, float, bool)
+    elif classes is collections.abc.Sequence:
+        yield from (list, tuple, str)
     elif isinstance(classes, type) or typing.get_origin(classes) is not None:
         yield classes
     else:

@@ -179,7 +179,10 @@ class Objects(Calls):
         return found
 
     def function_of_objects(self, obj, args):
-        """len(), str() and the like of objects; None where they are not asked for one."""
+        """len(), str() and the like of objects; None where they are not asked for one. And range()
+        as a value, which functions of the library have now and then."""
+        if obj is range and self.source.library:
+            return self.listed_from(self.range_items(args))
         if not any(map(is_object, args)):
             return None
         if obj is print:

@@ -187,6 +187,9 @@ class Operators(Methods):
                 return less if op in ("Lt", "Gt") else self.builtin("not", less)
             if op in ("Add", "Eq", "NotEq"):
                 return self.builtin(f"{_INT[op]}_str", a, b)
+        written = a.items is not None and a.display == "tuple"
+        if op == "Mult" and written and b.known and tb == t.INT:
+            return pack(a.items * b.obj)
         if op == "Mult" and t.INT in (ta, tb):
             many, n = (b, a) if ta == t.INT else (a, b)
             kind = type_of(many)

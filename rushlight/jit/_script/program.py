@@ -184,9 +184,11 @@ class Program(State):
                 continue
             given[name] = v
         if arguments.kwarg is not None:
-            if rest and not all(v.known for v in rest.values()):
+            if not source.library and not all(v.known for v in rest.values()):
                 refuse(f"{source.name} takes ** arguments, which programs know only as constants")
-            given[arguments.kwarg.arg] = Val(obj={k: v.obj for k, v in rest.items()})
+            given[arguments.kwarg.arg] = Val(
+                obj={k: v.obj if v.known else v for k, v in rest.items()}
+            )
         defaults = defaults_of(source)
         for name in names + only:
             if name in given:
@@ -207,6 +209,10 @@ class Program(State):
         try:
             self.compile(inner, caller)
             found = inner.value_returned
+            if found is None and inner.env is None and out < len(caller.out):
+                # It always raises as it is called here; what follows is compiled all the same.
+                raised = caller.out.pop()
+                caller.emit(**{"if": {"is": True}, "then": [raised], "else": []})
             return Nothing(source.name) if found is None else found
         except Elsewhere:
             del caller.locals[mark:]

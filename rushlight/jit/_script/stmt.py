@@ -109,7 +109,11 @@ class Statements(Scopes):
         if len(node.targets) > 1 and v.type is None and v.items is not None:
             v = self.as_val(v)  # one list under several names
         for target in node.targets:
-            self.assign(target, v)
+            # One that is known to stay empty needs no type.
+            if self.source.library and isinstance(node.value, ast.ListComp) and v.items == []:
+                self.env[target.id] = v
+            else:
+                self.assign(target, v)
 
     def is_release(self, node):
         """`x = None` in the code of a graph of fx, which says that x is not needed any more."""
@@ -125,6 +129,8 @@ class Statements(Scopes):
             if isinstance(node.target, ast.Name):
                 self.declared[node.target.id] = self.annotation(node.annotation)
             return
+        if self.source.library and "Any" in ast.unparse(node.annotation):
+            return self.assign(node.target, self.expr(node.value))
         type = self.annotation(node.annotation)
         v = self.expr(node.value)
         try:
@@ -311,6 +317,8 @@ class Statements(Scopes):
         for inner in ast.walk(load):
             ast.copy_location(inner, target)
         old, new = self.expr(load), self.expr(node.value)
+        if self.source.library and op == "Add" and new.items == []:
+            return
         if old.type is not None and old.type.kind == "List" and op == "Add":
             self.builtin("extend", old, self.listed(new))
             return

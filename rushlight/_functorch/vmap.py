@@ -6,16 +6,12 @@ from __future__ import annotations
 from rushlight import _C
 from rushlight._C import Tensor
 from rushlight._names.missing import names_missing_from
+from rushlight.func._vmap import _name as _get_name
 from rushlight.utils._pytree import (
     _broadcast_to_and_flatten,
     tree_flatten,
     tree_unflatten,
 )
-
-
-def _get_name(func):
-    """What messages call a function."""
-    return getattr(func, "__name__", repr(func))
 
 
 def _add_batch_dim(tensor, batch_dim, level):

@@ -10,7 +10,6 @@ from typing import Any, Literal, overload
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight._functorch.vmap import _get_name as _name
 from rushlight.func._reverse import (
     as_argnums,
     basis_of,
@@ -20,7 +19,7 @@ from rushlight.func._reverse import (
     replace_args,
     split_aux,
 )
-from rushlight.func._vmap import check_randomness, vmap
+from rushlight.func._vmap import _name, check_randomness, vmap
 from rushlight.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 

@@ -9,9 +9,8 @@ from typing import Any, Literal, TypeVar, overload
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight._functorch.vmap import _get_name as _name
 from rushlight.autograd.grad_mode import enable_grad
-from rushlight.func._vmap import vmap
+from rushlight.func._vmap import _name, vmap
 from rushlight.utils._pytree import tree_flatten, tree_map, tree_map_only, tree_unflatten
 
 _T = TypeVar("_T")

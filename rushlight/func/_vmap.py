@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight
-import rushlight._functorch.vmap as steps
 from rushlight import _C
 from rushlight.utils._pytree import tree_flatten, tree_unflatten
 
@@ -25,6 +24,11 @@ def batch_level(size, randomness="error", linear=False):
         _C._vmap_exit()
 
 
+def _name(func):
+    """What messages call a function."""
+    return getattr(func, "__name__", repr(func))
+
+
 def check_randomness(randomness, where="vmap"):
     if randomness not in _RANDOMNESS:
         raise RuntimeError(
@@ -33,11 +37,13 @@ def check_randomness(randomness, where="vmap"):
 
 
 def _run(func, in_dims, out_dims, randomness, args, kwargs, linear):
+    import rushlight._functorch.vmap as steps
+
     inputs = steps._process_batched_inputs(in_dims, args, func)
-    return _run_flat(func, inputs, out_dims, randomness, kwargs, linear)
+    return _run_flat(steps, func, inputs, out_dims, randomness, kwargs, linear)
 
 
-def _run_flat(func, inputs, out_dims, randomness, kwargs, linear):
+def _run_flat(steps, func, inputs, out_dims, randomness, kwargs, linear):
     size, dims, leaves, spec = inputs
     with batch_level(size, randomness, linear) as level:
         outputs = func(*steps._create_batched_inputs(dims, leaves, level, spec), **kwargs)
@@ -45,6 +51,8 @@ def _run_flat(func, inputs, out_dims, randomness, kwargs, linear):
 
 
 def _run_chunks(func, in_dims, out_dims, randomness, chunk_size, args, kwargs, linear):
+    import rushlight._functorch.vmap as steps
+
     size, dims, leaves, spec = steps._process_batched_inputs(in_dims, args, func)
 
     def part(start):
@@ -60,7 +68,7 @@ def _run_chunks(func, in_dims, out_dims, randomness, chunk_size, args, kwargs, l
     for start in range(0, max(size, 1), chunk_size):
         if generator_state is not None:
             rushlight.set_rng_state(generator_state)
-        found = _run_flat(func, part(start), out_dims, randomness, kwargs, linear)
+        found = _run_flat(steps, func, part(start), out_dims, randomness, kwargs, linear)
         chunks.append(tree_flatten(found))
     out_spec = chunks[0][1]
     flat_dims = steps._flat_out_dims(out_dims, out_spec, func)

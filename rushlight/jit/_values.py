@@ -94,7 +94,7 @@ def made_object(name: str, fields: list[str], items: tuple[Any, ...]) -> Any:
         _classes[name, tuple(fields)] = cls
         _fields[cls] = tuple(fields)
         _kept.append(cls)
-    made = cls.__new__(cls)
+    made = object.__new__(cls)
     for field, item in zip(fields, items, strict=True):
         object.__setattr__(made, field, item)
     return made

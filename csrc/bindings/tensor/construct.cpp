@@ -184,8 +184,8 @@ Tensor legacy(const char* function, DType dtype, PyObject* args, Device device,
   Dims sizes;
   if (n == 1 && is_tensor(first)) {
     const Tensor& t = unwrap(first);
-    check_dtype(any_dtype || t.dtype() == dtype, function, "expected a tensor of dtype ", dtype, ", got ",
-                t.dtype());
+    check_dtype(any_dtype || t.dtype() == dtype, function, "expected a tensor of dtype ", dtype,
+                ", got ", t.dtype());
     return t.alias();
   }
   if (n == 1 && is_size(first)) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import typing
 
 from rushlight import _C
 from rushlight.jit._script import types as t
@@ -245,6 +246,10 @@ class Program(State):
             if v.known and v.type is None and v.items is None and t.of_object(v.obj) is None:
                 env[a.arg] = v  # a module or a function
                 statics.append((a.arg, id(v.obj)))
+                continue
+            if v.known and source.hints.get(a.arg) is typing.Any:
+                env[a.arg] = v  # as the Nones of __exit__
+                statics.append((a.arg, repr(v.obj)))
                 continue
             type = self.parameter_type(source, a)
             try:

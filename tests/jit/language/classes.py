@@ -3,7 +3,7 @@
 
 import dataclasses
 import enum
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import rushlight as torch
 from rushlight import Tensor, jit
@@ -89,6 +89,20 @@ class Pair:
 
     def __str__(self) -> str:
         return f"Pair of {self.weight:.1f}"
+
+
+class Scaled:
+    """Stands around a block."""
+
+    def __init__(self, pair: Pair, factor: float):
+        self.pair, self.factor = pair, factor
+
+    def __enter__(self) -> Pair:
+        self.pair.weight *= self.factor
+        return self.pair
+
+    def __exit__(self, kind: Any, value: Any, trace: Any):
+        self.pair.weight /= self.factor
 
 
 class Counter:
@@ -205,6 +219,18 @@ def calls_texts_and_truth(x):
         held = "full"
     p.swap()
     return p(x), p(x, times=3), text, held, bool(p), not p, Pair.names(2), p.names(1)
+
+
+@given((X,))
+def blocks_of_objects(x):
+    p = Pair(x, x)
+    found: List[float] = []
+    with Scaled(p, 4.0) as inner, torch.no_grad():
+        found.append(inner.weight)
+        outer = Scaled(p, 0.5)
+        with outer:
+            found.append(p.weight)
+    return found, p.weight
 
 
 @given((["a", "b", "a"], 3), ([], -1))

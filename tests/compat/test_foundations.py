@@ -133,6 +133,10 @@ def test_questions_of_the_core():
         assert rl._C._is_torch_function_mode_enabled()
     assert isinstance(x.untyped_storage(), rl.StorageBase)
     assert rl._guards.active_fake_mode() is None
+    forward_ad = rl.autograd.forward_ad
+    assert forward_ad._current_level == -1
+    with forward_ad.dual_level():
+        assert forward_ad._current_level == 0
     assert rl._utils._get_device_module("cpu") is rl.cpu
     with pytest.raises(RuntimeError, match="'tpu'"):
         rl._utils._get_device_module("tpu")

@@ -121,6 +121,29 @@ def test_modules_keep_objects():
     assert loaded.total.value == 11.0 and loaded.total.name == "new"
 
 
+def test_objects_of_other_classes_are_constants():
+    class Settings:
+        def __init__(self):
+            self.factor = 3
+
+    class Holds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.settings = Settings()
+
+        def forward(self, x):
+            return x * self.settings.factor
+
+        @jit.export
+        def change(self):
+            self.settings.factor = 4
+
+    with pytest.raises(RuntimeError, match="'factor' of a Settings cannot be set; give its class"):
+        jit.script(Holds())
+    Holds.change = jit.ignore(Holds.change)
+    assert jit.script(Holds())(rl.ones(1)).item() == 3
+
+
 def test_tensors_in_kept_objects_are_not_saved():
     @jit.script
     class Holder:

@@ -42,6 +42,15 @@ def is_user_class(cls):
     return not issubclass(cls, others) and not getattr(cls, "_is_protocol", False)
 
 
+def compares(type):
+    """The class among the parts of a type whose objects have an == of their own, or None."""
+    if type is None:
+        return None
+    if type.kind == "Object":
+        return None if type.python.__eq__ is object.__eq__ else type.python
+    return next((found for found in map(compares, type.items) if found is not None), None)
+
+
 # Enumerations -------------------------------------------------------------------------------------
 
 

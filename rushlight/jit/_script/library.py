@@ -7,9 +7,11 @@ import importlib
 import math
 from typing import List, Optional, Tuple  # noqa: UP035
 
+import rushlight
 from rushlight import _C, nn
 from rushlight._C import Tensor
 from rushlight.jit._script import attention
+from rushlight.jit._script.errors import refuse
 from rushlight.nn import functional as F
 from rushlight.nn.functional import vision
 from rushlight.nn.modules import transformer
@@ -284,6 +286,10 @@ _FORWARDS = {
     nn.RNNCell: _rnn_cell,
     nn.MultiheadAttention: attention.multihead,
 }
+_REFUSED = {
+    rushlight.histogramdd: "it cuts along dims whose number is known late",
+    rushlight._segment_reduce: "use segment_reduce",
+}
 _FUNCTIONS = {
     F.interpolate: _interpolate,
     F.multi_head_attention_forward: attention.multi_head_attention_forward,
@@ -309,4 +315,6 @@ def function_for(fn):
     if hasattr(fn, "calls"):  # a method of Tensor that loads its module
         module, name = fn.calls
         fn = getattr(importlib.import_module(module), name)
+    if fn in _REFUSED:
+        refuse(f"{fn.__name__} is not there in programs: {_REFUSED[fn]}")
     return _FUNCTIONS.get(fn) or FUNCTIONS.get(fn, fn)

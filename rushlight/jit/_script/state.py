@@ -133,7 +133,11 @@ class State:
         from rushlight.nn import Module
 
         if not (owner.known and isinstance(owner.obj, Module)):
-            refuse(f"the attribute '{name}' of {describe(owner)} cannot be set")
+            plain = owner.known and hasattr(owner.obj, name)
+            refuse(
+                f"the attribute '{name}' of {describe(owner)} cannot be set",
+                "give its class to jit.script" if plain else None,
+            )
         module = owner.obj
         path = f"{self.paths.get(id(module), '')}.{name}".lstrip(".")
         if self.frozen is not None and path not in self.frozen:

@@ -10,6 +10,8 @@ from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
 
 _NOTHING = object()
+# Builtins that ask whether values are equal, or which one is less.
+_EQUAL = frozenset("eq ne less contains_list index_list count_list remove sort".split())
 
 
 class Val:
@@ -184,6 +186,13 @@ class Emitter:
         """Calls a builtin of the program with values; ints become floats where it wants them."""
         s = t.signature(name)
         operands, bound = [], {}
+        if name in _EQUAL:
+            cls = next(filter(None, (classes.compares(type_of(v)) for v in args)), None)
+            if cls is not None:
+                refuse(
+                    f"{cls.__name__} has an == of its own, which containers do not ask in programs",
+                    "compare the objects in a loop",
+                )
         if args and args[0].type is not None and args[0].type.open:
             self.close(name, args)
         for k, v in enumerate(args):

@@ -260,6 +260,26 @@ def test_classes_of_one_name_keep_their_methods():
     assert jit.script(f)(5) == f(5) == (10, 15)
 
 
+def test_classes_are_not_kept_alive():
+    import gc
+    import weakref
+
+    def run():
+        class Gone:
+            def __init__(self, n: int):
+                self.n = n
+
+        def f(n: int) -> int:
+            return Gone(n).n
+
+        assert jit.script(f)(3) == 3
+        return weakref.ref(Gone)
+
+    gone = run()
+    gc.collect()
+    assert gone() is None
+
+
 def test_frozen_and_keyword_dataclasses():
     @dataclasses.dataclass(frozen=True)
     class Config:

@@ -110,7 +110,8 @@ class Statements(Scopes):
             v = self.as_val(v)  # one list under several names
         for target in node.targets:
             # One that is known to stay empty needs no type.
-            if self.source.library and isinstance(node.value, ast.ListComp) and v.items == []:
+            is_name = isinstance(target, ast.Name) and isinstance(node.value, ast.ListComp)
+            if self.source.library and is_name and v.items == []:
                 self.env[target.id] = v
             else:
                 self.assign(target, v)

@@ -10,6 +10,7 @@ import itertools
 import textwrap
 import types
 import typing
+import weakref
 
 from rushlight import _C
 from rushlight.jit._script import classes
@@ -22,11 +23,12 @@ ORDER = ["None", "Tensor", "bool", "int", "float", "str", "dtype", "Device", "la
 class T:
     """A type: its kind, the types in it, and for a NamedTuple or an object its class and fields."""
 
-    __slots__ = ("cls", "fields", "items", "kind", "open", "python")
+    __slots__ = ("_python", "cls", "fields", "items", "kind", "open")
 
     def __init__(self, kind, items=(), fields=(), cls=None, python=None):
         self.kind, self.items, self.fields, self.cls = kind, tuple(items), tuple(fields), cls
-        self.python = python  # of an object: the class itself, which has the methods
+        # Of an object: the class itself, which has the methods, and is not kept alive by its types.
+        self._python = None if python is None else weakref.ref(python)
         # An empty list or dict without annotation: the first item that it gets tells its type.
         self.open = False
 
@@ -48,6 +50,10 @@ class T:
 
     def __hash__(self):
         return hash(str(self))
+
+    @property
+    def python(self):
+        return self._python()
 
     @property
     def optional(self):

@@ -288,7 +288,6 @@ _FORWARDS = {
 }
 _REFUSED = {
     rushlight.histogramdd: "it cuts along dims whose number is known late",
-    rushlight._segment_reduce: "use segment_reduce",
 }
 _FUNCTIONS = {
     F.interpolate: _interpolate,

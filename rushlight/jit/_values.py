@@ -78,6 +78,13 @@ def remember_enum(cls: type[enum.Enum]) -> None:
     _enums[cls.__name__] = cls
 
 
+def known_enum(name: str, items: dict[str, Any]) -> type[enum.Enum] | None:
+    """The Enum of this name and these items that scripts know, or None."""
+    found = _enums.get(name)
+    same = found is not None and {i.name: i.value for i in found} == items
+    return found if same else None
+
+
 def remember_class(cls: type, fields: tuple[str, ...]) -> None:
     """Programs take objects of this class, and give them where they return one of its name and
     attributes."""

@@ -23,6 +23,7 @@ _types: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # class -> its 
 _scripted: weakref.WeakSet = weakref.WeakSet()  # those that were given to jit.script
 _enums: dict[str, type] = {}  # types, as text, of enumerations
 _under_way: list[type] = []
+_PYTHON_CLASS = type
 
 
 class MakeObject(ast.expr):
@@ -45,6 +46,8 @@ def is_user_class(cls):
 def compares(type):
     """The class among the parts of a type whose objects have an == of their own, or None."""
     if type is None:
+        return None
+    if type.kind == "Object" and not isinstance(type.python, _PYTHON_CLASS):
         return None
     if type.kind == "Object":
         return None if type.python.__eq__ is object.__eq__ else type.python
@@ -125,6 +128,21 @@ class _ReturnsSelf(ast.NodeTransformer):
         return ast.copy_location(ast.Return(ast.Name(self.me, ast.Load())), node)
 
 
+def constructing(tree, me, fields):
+    """The body of an __init__, so that it makes the object where its attributes are there, and
+    returns it."""
+    body, end = tree.body, 0
+    while end < len(body) and len(_stored(body[:end], me)) < len(fields):
+        end += 1
+    first = [_AsVariables(me, fields).visit(node) for node in body[:end]]
+    made = ast.Assign([ast.Name(me, ast.Store())], MakeObject())
+    new = [*first, made, *body[end:], ast.Return(None)]
+    for node in new:
+        if not hasattr(node, "lineno"):
+            ast.copy_location(node, first[-1] if first else tree)
+    return [_ReturnsSelf(me).visit(ast.fix_missing_locations(node)) for node in new]
+
+
 class Constructor(Source):
     """The __init__ of a class as a function that returns the object."""
 
@@ -140,20 +158,10 @@ class Constructor(Source):
         me = (arguments.posonlyargs or arguments.args).pop(0).arg
         self.me, self.parameters = me, self.parameters[1:]
         self.hints = {k: v for k, v in self.hints.items() if k not in (me, "return")}
-        body = self.tree.body
-        self.fields = _stored(body, me)
-        end = 0  # so many statements until each attribute was assigned
-        while len(_stored(body[:end], me)) < len(self.fields):
-            end += 1
-        first = [_AsVariables(me, self.fields).visit(node) for node in body[:end]]
-        at = first[-1] if first else self.tree
-        made = ast.Assign([ast.Name(me, ast.Store())], MakeObject())
-        rest = [*body[end:], ast.Return(None)]
-        new = [*self._declared(cls), *first, made, *rest]
-        for node in new:
-            if not hasattr(node, "lineno"):
-                ast.copy_location(node, at)
-        self.tree.body = [_ReturnsSelf(me).visit(ast.fix_missing_locations(n)) for n in new]
+        self.fields = _stored(self.tree.body, me)
+        declared = [ast.copy_location(node, self.tree) for node in self._declared(cls)]
+        body = [*declared, *constructing(self.tree, me, self.fields)]
+        self.tree.body = [ast.fix_missing_locations(node) for node in body]
         self.local_names = {me, *(f"{me}.{name}" for name in self.fields), *self.local_names}
 
     def _declared(self, cls):
@@ -269,6 +277,8 @@ def noted(cls, type):
     """Keeps the type of a class, from when its attributes are known."""
     from rushlight.jit._values import remember_class
 
+    if not isinstance(cls, _PYTHON_CLASS):  # of an archive
+        return type
     _types[cls] = type
     remember_class(cls, type.fields)
     return type

@@ -79,6 +79,8 @@ class Objects(Calls):
         if name in v.type.fields:
             return self.tuple_item(v, v.type.fields.index(name))
         cls = v.type.python
+        if not isinstance(cls, type):
+            return self.program.archived_method(v, cls, name)
         found = inspect.getattr_static(cls, name, None)
         if isinstance(found, property):
             return self.program.call_function(self, found.fget, [v], {}, cls)

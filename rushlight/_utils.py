@@ -103,6 +103,15 @@ def _get_available_device_type():
     return "cuda" if cuda.is_available() else None
 
 
+def _get_device_module(device_type):
+    """The module of a kind of device: `cpu` or `cuda`."""
+    import rushlight
+
+    if device_type not in ("cpu", "cuda"):
+        raise RuntimeError(f"_get_device_module: there is no module for devices '{device_type}'")
+    return getattr(rushlight, device_type)
+
+
 def is_compiling():
     """Whether the code runs inside the compiler: never."""
     return False

@@ -393,7 +393,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
             raise RuntimeError(f"cartesian_prod: expects vectors, got shape {list(t.shape)}")
     if len(tensors) == 1:
         return tensors[0]
-    return _C.stack([g.reshape(-1) for g in meshgrid(*tensors, indexing="ij")], 1)
+    return _C.stack([g.reshape(-1) for g in meshgrid(tensors, indexing="ij")], 1)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
@@ -626,9 +626,9 @@ def cross(
     from rushlight import linalg
 
     if dim is None:
-        dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
-        if dim is None:
+        if 3 not in input.shape:
             raise RuntimeError(f"cross: no dim of size 3 in shape {list(input.shape)}")
+        dim = input.shape.index(3)
     return linalg.cross(input, other, dim=dim, out=out)
 
 

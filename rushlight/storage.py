@@ -13,6 +13,8 @@ from rushlight.types import Device, FileLike, Number, Self, _dtype, _layout
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
+StorageBase = UntypedStorage  # PyTorch derives the one from the other; here is one class
+
 _int = int  # TypedStorage has a method of this name
 
 

@@ -28,10 +28,11 @@ ELSEWHERE = {
     "rushlight.sparse._create": """_sparse_coo_tensor_unsafe sparse_bsc_tensor sparse_bsr_tensor
         sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor""",
     "rushlight.sparse._products": "hspmm smm sspaddmm",
+    "rushlight.storage": "StorageBase",
 }
 # Modules with an underscore that PyTorch has under the same names.
-PRIVATE_MODULES = """__config__ _custom_ops _dynamo _higher_order_ops _inductor _jit_internal
-_prims_common _six""".split()
+PRIVATE_MODULES = """__config__ _custom_ops _dynamo _functorch _guards _higher_order_ops _inductor
+_jit_internal _prims_common _six""".split()
 
 HEAD = '''"""Where the names of the package are that are loaded when first used.
 

@@ -34,6 +34,31 @@ bool leaf_value(const char* function, PyObject* o, IValue& out) {
   return true;
 }
 
+Handle values_module() { return Handle::steal(PyImport_ImportModule("rushlight.jit._values")); }
+
+// An object of a class that a program knows, or an item of an Enum; false: it is none of these.
+bool object_value(const char* function, PyObject* o, int depth, IValue& out) {
+  const Handle home = values_module();
+  const Handle parts = Handle::steal(PyObject_CallMethod(home.get(), "parts_of", "O", o));
+  if (!parts) throw PythonError{};
+  if (parts.get() == Py_None) return false;
+  PyObject *name, *fields, *items;
+  int is_object = 0;
+  if (!PyArg_ParseTuple(parts.get(), "UO!O!p", &name, &PyTuple_Type, &fields, &PyTuple_Type, &items,
+                        &is_object))
+    throw PythonError{};
+  auto names = std::make_shared<jit::TupleNames>();
+  names->name = text_of(name);
+  IValue::Items found;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields); ++i) {
+    names->fields.emplace_back(text_of(PyTuple_GET_ITEM(fields, i)));
+    found.push_back(to_ivalue(function, PyTuple_GET_ITEM(items, i), Leaves::Values, depth + 1));
+  }
+  out = is_object ? IValue::object(std::move(found), std::move(names))
+                  : IValue::tuple(std::move(found), std::move(names));
+  return true;
+}
+
 }  // namespace
 
 IValue to_ivalue(const char* function, PyObject* o, Leaves leaves, int depth) {
@@ -50,6 +75,10 @@ IValue to_ivalue(const char* function, PyObject* o, Leaves leaves, int depth) {
       items.push_back(
           to_ivalue(function, PySequence_Fast_GET_ITEM(fast.get(), i), leaves, depth + 1));
     return PyTuple_Check(o) ? IValue::tuple(std::move(items)) : IValue::list(std::move(items));
+  }
+  if (leaves == Leaves::Values && !PyDict_Check(o)) {
+    IValue object;
+    if (object_value(function, o, depth, object)) return object;
   }
   check(PyDict_Check(o), ErrorKind::Runtime, function,
         leaves == Leaves::Values
@@ -98,10 +127,11 @@ Handle from_ivalue(const IValue& v) {
     }
     case IValue::Kind::Tuple:
     case IValue::Kind::List:
+    case IValue::Kind::Object:
       break;
   }
   const auto n = Py_ssize_t(v.items().size());
-  const bool tuple = v.isTuple();
+  const bool tuple = v.kind() != IValue::Kind::List;
   Handle out = Handle::steal(tuple ? PyTuple_New(n) : PyList_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = from_ivalue(v.items()[size_t(i)]).release();
@@ -112,11 +142,12 @@ Handle from_ivalue(const IValue& v) {
   }
   const jit::TupleNames* names = tuple ? v.names() : nullptr;
   if (!names) return out;
-  const Handle home = Handle::steal(PyImport_ImportModule("rushlight.jit._values"));
+  const Handle home = values_module();
   const Handle fields =
       list_of(names->fields.size(), [&](size_t i) { return text(names->fields[i]); });
-  return Handle::steal(PyObject_CallMethod(home.get(), "named_tuple", "NOO",
-                                           text(names->name).release(), fields.get(), out.get()));
+  return Handle::steal(PyObject_CallMethod(home.get(), v.isObject() ? "made_object" : "named_tuple",
+                                           "NOO", text(names->name).release(), fields.get(),
+                                           out.get()));
 }
 
 std::vector<Tensor> tensors_in(const char* function, PyObject* o) {

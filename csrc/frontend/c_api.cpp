@@ -112,7 +112,7 @@ void give_all(const std::vector<Tensor>& list, rush_tensor** out, int capacity, 
 
 void flatten(const rush::jit::IValue& v, std::vector<Tensor>& out) {
   if (v.isTensor()) out.push_back(v.toTensor());
-  if (v.isTuple() || v.isList() || v.isGenericDict()) {
+  if (v.kind() >= rush::jit::IValue::Kind::Tuple) {
     for (const auto& item : v.elements()) flatten(item, out);
   }
 }

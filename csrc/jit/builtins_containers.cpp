@@ -210,6 +210,11 @@ IValue get_or(const Args& a) {
   const size_t at = a.dict(0).find(a[1]);
   return at == a.dict(0).keys.size() ? a[2] : a.dict(0).items[at];
 }
+// Of an object; which attribute, and that the value is one for it, is known before.
+IValue set_field(const Args& a) {
+  a.list(0)[size_t(a.i(1))] = a[2];
+  return {};
+}
 IValue set_key(const Args& a) {
   a.dict(0).set(a[1], a[2]);
   return {};
@@ -314,6 +319,7 @@ constexpr Builtin kRows[] = {
     RUSH_ROW("is_kind", "t, int -> bool", (a.i(1) >> int(a[0].kind()) & 1) != 0),
     // The verifier knows these two by name: the place is a number that stands in the program.
     RUSH_ROW("item", "t, int -> t", a.list(0)[size_t(a.i(1))]),
+    RUSH_ROW("set_field", "t, int, u -> None", set_field(a)),
     RUSH_ROW("list_of", "t -> t", IValue::list(a.list(0))),
 };
 

@@ -42,6 +42,12 @@ Json json_of_value(const IValue& v, const std::string& name) {
       for (const IValue& item : v.items()) items.push_back(json_of_value(item, name));
       return Json::Object{{v.isTuple() ? "tuple" : "list", Json(std::move(items))}};
     }
+    case IValue::Kind::Object: {
+      Json::Array items{Json(v.names()->name)};
+      for (size_t i = 0; i < v.items().size(); ++i)
+        items.push_back(Json::Array{Json(v.names()->fields[i]), json_of_value(v.items()[i], name)});
+      return Json::Object{{"object", Json(std::move(items))}};
+    }
     case IValue::Kind::Dict: {
       Json::Array items;
       for (size_t i = 0; i < v.dict().keys.size(); ++i)
@@ -217,6 +223,7 @@ class FunctionReader : JsonReader {
     if (key == "device") return device(word(inner));
     if (key == "layout") return Layout::Strided;
     if (key == "memory_format") return format(inner);
+    if (key == "object") return object(items(inner), depth);
     IValue::Items names, found;
     require(key == "list" || key == "tuple" || key == "dict", "there is no value '", key, "'");
     for (const Json& item : items(inner)) {
@@ -229,6 +236,20 @@ class FunctionReader : JsonReader {
     }
     if (key == "dict") return IValue::dict(std::move(names), std::move(found));
     return key == "list" ? IValue::list(std::move(found)) : IValue::tuple(std::move(found));
+  }
+
+  // [class, [attribute, value], ...]
+  IValue object(const Json::Array& parts, int depth) const {
+    require(!parts.empty(), "an object has a class");
+    auto names = std::make_shared<TupleNames>();
+    names->name = word(parts[0]);
+    IValue::Items found;
+    for (size_t i = 1; i < parts.size(); ++i) {
+      require(items(parts[i]).size() == 2, "an attribute has a name and a value");
+      names->fields.push_back(word(items(parts[i])[0]));
+      found.push_back(value(items(parts[i])[1], depth + 1));
+    }
+    return IValue::object(std::move(found), std::move(names));
   }
 
   Operand operand(const Json& j, bool in_list = false) const {

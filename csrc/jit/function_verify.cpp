@@ -365,6 +365,7 @@ class FunctionVerifier {
   void builtin(const Statement& s) {
     const std::string_view name = s.builtin->name;
     if (name == "item" || name == "list_of") return tuple_builtin(s, name == "item");
+    if (name == "set_field") return set_field(s);
     const Signature& signature = signature_of(*s.builtin);
     Bindings bindings;
     std::vector<TypePointer> given;
@@ -378,17 +379,28 @@ class FunctionVerifier {
     }
     assign_one(s, *bindings.filled(signature.result));
   }
+  // The type of a tuple's item or an object's attribute.
+  const Type& place_in(const Type& whole, const Operand& place) const {
+    require(place.kind == Operand::Kind::Value && place.value.isInt() &&
+                place.value.integer() >= 0 && size_t(place.value.integer()) < whole.items.size(),
+            "the place in a tuple or an object must be a number that stands in the program");
+    return *whole.items[size_t(place.value.integer())];
+  }
+  void set_field(const Statement& s) {
+    count_args(s, 3, 1);
+    const TypePointer object = type_of(s.args[0]);
+    require(object->kind == Kind::Object, "an object was expected");
+    const Type& field = place_in(*object, s.args[1]);
+    require(fits(*type_of(s.args[2]), field), "an attribute of ", shown(*object), " is ",
+            shown(*type_of(s.args[2])));
+    assign(s.to[0], *simple(Kind::None));
+  }
   void tuple_builtin(const Statement& s, bool item) {
     count_args(s, item ? 2 : 1, 1);
     const TypePointer tuple = type_of(s.args[0]);
-    require(tuple->kind == Kind::Tuple, "a tuple was expected");
-    if (item) {
-      require(s.args[1].kind == Operand::Kind::Value && s.args[1].value.isInt() &&
-                  s.args[1].value.integer() >= 0 &&
-                  size_t(s.args[1].value.integer()) < tuple->items.size(),
-              "the place in a tuple must be a number that stands in the program");
-      return assign(s.to[0], *tuple->items[size_t(s.args[1].value.integer())]);
-    }
+    require(tuple->kind == Kind::Tuple || (item && tuple->kind == Kind::Object),
+            "a tuple was expected");
+    if (item) return assign(s.to[0], place_in(*tuple, s.args[1]));
     require(!tuple->items.empty() &&
                 all_items(*tuple, [&](const Type& t) { return t == *tuple->items[0]; }),
             "a tuple of one type was expected");
@@ -442,9 +454,9 @@ class FunctionVerifier {
   void make(const Statement& s) {
     require(s.to.size() == 1 && s.to[0] < f_.locals.size(), "what is made goes to one local");
     const Type& made = *f_.locals[s.to[0]];
-    require(made.kind == Kind::Tuple || made.kind == Kind::List || made.kind == Kind::Dict,
-            shown(made), " is no container");
-    const bool tuple = made.kind == Kind::Tuple, dict = made.kind == Kind::Dict;
+    require(made.kind >= Kind::Tuple && made.kind <= Kind::Object, shown(made), " is no container");
+    const bool tuple = made.kind == Kind::Tuple || made.kind == Kind::Object,
+               dict = made.kind == Kind::Dict;
     require(tuple ? s.args.size() == made.items.size() : !dict || s.args.size() % 2 == 0,
             "the items do not fit ", shown(made));
     for (size_t k = 0; k < s.args.size(); ++k) {

@@ -1,5 +1,6 @@
 #include "jit/ivalue.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -39,6 +40,14 @@ IValue IValue::tuple(Items items, std::shared_ptr<const TupleNames> names) {
 
 IValue IValue::list(Items items) { return IValue(items_object(std::move(items)), Kind::List); }
 
+IValue IValue::object(Items items, std::shared_ptr<const TupleNames> names) {
+  check(names && names->fields.size() == items.size(), ErrorKind::Value, "IValue.object",
+        "an object has one item for each attribute");
+  ItemsObject* o = items_object(std::move(items));
+  o->names = std::move(names);
+  return IValue(o, Kind::Object);
+}
+
 IValue IValue::dict(Items keys, Items items) {
   check(keys.size() == items.size(), ErrorKind::Value, "IValue.dict", keys.size(), " keys for ",
         items.size(), " items");
@@ -77,7 +86,7 @@ void IValue::release() noexcept {
 const char* kind_name(IValue::Kind kind) {
   constexpr const char* names[] = {
       "None",     "a tensor", "a bool",          "an int",  "a float", "a string", "a dtype",
-      "a device", "a layout", "a memory format", "a tuple", "a list",  "a dict"};
+      "a device", "a layout", "a memory format", "a tuple", "a list",  "a dict",   "an object"};
   return names[size_t(kind)];
 }
 
@@ -126,7 +135,14 @@ std::vector<std::string> IValue::keys() const {
   return found;
 }
 const IValue& IValue::at(std::string_view key) const {
-  expect(kind_ == Kind::Dict, "at", kind_);
+  const bool named = (isTuple() || isObject()) && names();
+  expect(named || kind_ == Kind::Dict, "at", kind_);
+  if (named) {
+    const auto& fields = names()->fields;
+    const auto found = std::find(fields.begin(), fields.end(), key);
+    check(found != fields.end(), ErrorKind::Index, "at", names()->name, " has no '", key, "'");
+    return items()[size_t(found - fields.begin())];
+  }
   const DictObject& d = dict();
   for (size_t i = 0; i < d.keys.size(); ++i) {
     if (d.keys[i].isString() && d.keys[i].string() == key) return d.items[i];
@@ -305,9 +321,10 @@ std::string shown(const IValue& v, bool quoted) {
     }
     case Kind::Tuple:
     case Kind::List:
+    case Kind::Object:
       break;
   }
-  const bool tuple = v.isTuple();
+  const bool tuple = v.kind() != Kind::List;
   const TupleNames* names = v.names();
   std::string text = names ? names->name + "(" : tuple ? "(" : "[";
   const IValue::Items& items = v.items();

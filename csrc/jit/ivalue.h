@@ -1,7 +1,7 @@
 // ivalue.h: a value of a program: what goes in, what comes out, and what its variables hold.
 //
-// Sixteen bytes: a kind and a number, a tensor or a counted object. Copies of a list or a dict are
-// the same list or dict, as in Python; tuples and strings never change.
+// Sixteen bytes: a kind and a number, a tensor or a counted object. Copies of a list, a dict or an
+// object of a class are the same one, as in Python; tuples and strings never change.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace rush::jit {
 class IValue;
 struct DictObject;
 
-// The names of a tuple that has some.
+// The names of a tuple that has some, or of the class and the attributes of an object.
 struct TupleNames {
   std::string name;
   std::vector<std::string> fields;
@@ -40,7 +40,8 @@ class RUSH_API IValue {
     MemoryFormat,
     Tuple,
     List,
-    Dict
+    Dict,
+    Object
   };
   using Items = std::vector<IValue>;
 
@@ -60,6 +61,8 @@ class RUSH_API IValue {
   IValue(rush::MemoryFormat v) : i_(int64_t(v)), kind_(Kind::MemoryFormat) {}
   static IValue tuple(Items items, std::shared_ptr<const TupleNames> names = nullptr);
   static IValue list(Items items);
+  // An object of a class that the program defines; one item per attribute.
+  static IValue object(Items items, std::shared_ptr<const TupleNames> names);
   // In the order given; one item per key. Of equal keys the last one's item stays.
   static IValue dict(Items keys, Items items);
   static IValue dict(std::vector<std::string> keys, Items items);
@@ -87,6 +90,7 @@ class RUSH_API IValue {
   bool isTuple() const { return kind_ == Kind::Tuple; }
   bool isList() const { return kind_ == Kind::List; }
   bool isGenericDict() const { return kind_ == Kind::Dict; }
+  bool isObject() const { return kind_ == Kind::Object; }
   bool is_number() const { return kind_ >= Kind::Bool && kind_ <= Kind::Double; }
 
   // Each raises when the value is something else.
@@ -98,8 +102,9 @@ class RUSH_API IValue {
   const std::string& toStringRef() const;
   rush::Device toDevice() const;
   rush::DType toDType() const;
-  const Items& elements() const;          // of a tuple, a list, a dict
+  const Items& elements() const;          // of a tuple, a list, a dict, an object
   std::vector<std::string> keys() const;  // of a dict with strings as keys
+  // By key of a dict, by field of a named tuple, by attribute of an object.
   const IValue& at(std::string_view key) const;
 
   // For those who know the kind.
@@ -109,9 +114,9 @@ class RUSH_API IValue {
   rush::Device device() const { return device_; }
   const rush::Tensor& tensor() const { return reinterpret_cast<const rush::Tensor&>(tensor_); }
   const std::string& string() const;
-  Items& items() const;  // of a tuple or a list
+  Items& items() const;  // of a tuple, a list or an object
   DictObject& dict() const;
-  const TupleNames* names() const;  // of a tuple; null: it has none
+  const TupleNames* names() const;  // of a tuple or an object; null: a tuple without
   Scalar scalar() const {
     return kind_ == Kind::Double ? Scalar(d_)
            : kind_ == Kind::Bool ? Scalar(boolean())

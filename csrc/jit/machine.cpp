@@ -281,6 +281,7 @@ class Runner {
       return IValue::dict(std::move(keys), std::move(items));
     }
     for (const uint32_t k : p.cells) items.push_back(c[k]);
+    if (p.type->kind == Type::Kind::Object) return IValue::object(std::move(items), p.type->names);
     return p.type->kind == Type::Kind::Tuple ? IValue::tuple(std::move(items), p.type->names)
                                              : IValue::list(std::move(items));
   }

@@ -11,7 +11,7 @@ using Kind = Type::Kind;
 
 constexpr std::string_view kNames[] = {"None",  "Tensor", "bool",   "int",    "float",
                                        "str",   "dtype",  "Device", "layout", "memory_format",
-                                       "Tuple", "List",   "Dict",   "Union"};
+                                       "Tuple", "List",   "Dict",   "Object", "Union"};
 constexpr size_t kMostItems = 4096;
 
 TypePointer make(Kind kind, std::vector<TypePointer> items = {}) {
@@ -55,7 +55,8 @@ class TypeParser {
     require(depth < kMostNesting, "it is nested too deep");
     require(++count_ <= kMostItems, "it has too many parts");
     const std::string name = word();
-    if (name == "NamedTuple") return named(depth);
+    if (name == "NamedTuple") return named(depth, Kind::Tuple);
+    if (name == "Object") return named(depth, Kind::Object);
     std::vector<TypePointer> items;
     if (skip("[")) {
       if (name == "Tuple" && skip("()]")) return make(Kind::Tuple);
@@ -91,19 +92,20 @@ class TypeParser {
     return make(kind, std::move(items));
   }
 
-  TypePointer named(int depth) {
+  TypePointer named(int depth, Kind kind) {
     auto names = std::make_shared<TupleNames>();
     std::vector<TypePointer> items;
-    require(skip("["), "NamedTuple needs a name");
+    require(skip("["), "NamedTuple and Object need a name");
     names->name = word();
     while (skip("; ")) {
       names->fields.push_back(word());
       require(skip(": "), "a field needs a type");
       items.push_back(type(depth + 1));
     }
-    require(skip("]") && !items.empty(), "a NamedTuple has fields");
+    require(skip("]"), "a bracket is missing");
+    require(kind == Kind::Object || !items.empty(), "a NamedTuple has fields");
     auto t = std::make_shared<Type>();
-    t->kind = Kind::Tuple;
+    t->kind = kind;
     t->items = std::move(items);
     t->names = std::move(names);
     return t;
@@ -135,13 +137,17 @@ class TypeParser {
   size_t at_ = 0, count_ = 0;
 };
 
+bool is_class(const TupleNames& given, const TupleNames& wanted) {
+  return given.name == wanted.name && given.fields == wanted.fields;
+}
+
 }  // namespace
 
 bool Type::operator==(const Type& o) const {
   if (this == &o) return true;
   if (kind != o.kind || items.size() != o.items.size() || variable != o.variable) return false;
   if (bool(names) != bool(o.names)) return false;
-  if (names && (names->name != o.names->name || names->fields != o.names->fields)) return false;
+  if (names && !is_class(*names, *o.names)) return false;
   for (size_t i = 0; i < items.size(); ++i) {
     if (!(*items[i] == *o.items[i])) return false;
   }
@@ -158,7 +164,7 @@ std::string shown(const Type& type) {
   if (type.kind == Kind::Variable) return type.variable;
   std::string text(kNames[size_t(type.kind)]);
   if (type.names) {
-    text = "NamedTuple[" + type.names->name;
+    text = (type.kind == Kind::Object ? "Object[" : "NamedTuple[") + type.names->name;
     for (size_t i = 0; i < type.items.size(); ++i)
       text += "; " + type.names->fields[i] + ": " + shown(*type.items[i]);
     return text + "]";
@@ -202,9 +208,10 @@ bool is_a(const IValue& value, const Type& type) {
     };
     return all(d.keys, *type.items[0]) && all(d.items, *type.items[1]);
   }
-  const bool tuple = type.kind == Kind::Tuple;
+  const bool tuple = type.kind != Kind::List;  // or an object
   const IValue::Items& items = value.items();
   if (tuple && items.size() != type.items.size()) return false;
+  if (type.kind == Kind::Object && !is_class(*value.names(), *type.names)) return false;
   for (size_t i = 0; i < items.size(); ++i) {
     if (!is_a(items[i], *type.items[tuple ? i : 0])) return false;
   }
@@ -240,7 +247,10 @@ IValue taken_as(const IValue& value, const Type& type, const std::string& what) 
     }
     return IValue::dict(std::move(keys), std::move(items));
   }
-  const bool tuple = type.kind == Kind::Tuple;
+  const bool object = type.kind == Kind::Object, tuple = type.kind == Kind::Tuple || object;
+  // Tuples from Python have no names; what has them, as items of an Enum have, must have these.
+  if (tuple && type.names && value.names() && !is_class(*value.names(), *type.names))
+    fail(ErrorKind::Type, what, "expected ", shown(type), ", got ", shown(value));
   IValue::Items items;
   if (tuple && value.items().size() != type.items.size())
     fail(ErrorKind::Type, what, "expected ", shown(type), ", got ", value.items().size(), " items");
@@ -248,8 +258,11 @@ IValue taken_as(const IValue& value, const Type& type, const std::string& what) 
     const IValue& item = value.items()[i];
     const Type& of = *type.items[tuple ? i : 0];
     const bool leaf = of.kind < Kind::Tuple && size_t(of.kind) == size_t(item.kind());
-    items.push_back(leaf ? item : taken_as(item, of, concat(what, ", item ", i)));
+    items.push_back(leaf     ? item
+                    : object ? taken_as(item, of, concat(what, ".", type.names->fields[i]))
+                             : taken_as(item, of, concat(what, ", item ", i)));
   }
+  if (object) return IValue::object(std::move(items), type.names);
   return tuple ? IValue::tuple(std::move(items), type.names) : IValue::list(std::move(items));
 }
 

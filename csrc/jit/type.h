@@ -31,20 +31,21 @@ struct Type {
     Tuple,
     List,
     Dict,
+    Object,
     Union,
     Variable
   };
   Kind kind;
-  std::vector<TypePointer> items;           // Tuple, List, Dict (key, value), Union
+  std::vector<TypePointer> items;           // Tuple, List, Dict (key, value), Object, Union
   std::string variable;                     // Variable
-  std::shared_ptr<const TupleNames> names;  // a NamedTuple's
+  std::shared_ptr<const TupleNames> names;  // a NamedTuple's, an Object's
 
   bool operator==(const Type& o) const;
   bool is_optional() const;  // a union with None
 };
 
-// "Dict[str, List[Tensor]]", "Optional[int]", "NamedTuple[Point; x: int; y: int]". Raises where the
-// text is no type; single lower-case letters are variables where `variables` says so.
+// "Dict[str, List[Tensor]]", "Optional[int]", "NamedTuple[Point; x: int; y: int]", and for classes
+// "Object[Point; x: int; y: int]". Raises where the text is no type; single lower-case letters are variables where `variables` says so.
 TypePointer parse_type(std::string_view text, bool variables = false);
 RUSH_API std::string shown(const Type& type);
 

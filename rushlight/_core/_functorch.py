@@ -4,6 +4,8 @@ only wrappers here: grad and jvp work on tensors as they are."""
 import enum
 
 from rushlight import _C
+from rushlight._functorch.vmap import _add_batch_dim as _add_batch_dim
+from rushlight._functorch.vmap import _remove_batch_dim as _remove_batch_dim
 from rushlight._names.missing import names_missing_from
 
 TransformType = enum.Enum("TransformType", "Torch Vmap Grad Jvp Functionalize", start=0)
@@ -97,16 +99,6 @@ def _vmap_decrement_nesting():
     level = current_level()
     _C._vmap_exit()
     return level
-
-
-def _add_batch_dim(tensor, batch_dim, level):
-    """A tensor for many samples from one that has them along batch_dim."""
-    return _C._vmap_add(tensor, batch_dim, level)
-
-
-def _remove_batch_dim(tensor, level, batch_size, out_dim):
-    """The tensor with its samples along out_dim."""
-    return _C._vmap_remove(tensor, out_dim, level)
 
 
 _inplace_requires_grad_allowed = False

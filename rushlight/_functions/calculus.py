@@ -108,7 +108,7 @@ def gradient(input: Tensor, *,
         raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
     dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     dims = [_checked(input, d) for d in dims]
-    if len(set(dims)) != len(dims):
+    if any(dims.count(d) > 1 for d in dims):
         raise RuntimeError(f"gradient: a dim appears twice in {dims}")
     if spacing is None:
         spacing = 1
@@ -137,16 +137,20 @@ def _checked(input, d):
 def _even_derivative(f, dim, h, edge_order):
     """The derivative along a dim whose points lie h apart."""
     n = f.shape[dim]
-
-    def at(start, length=1):
-        return f.narrow(dim, start if start >= 0 else n + start, length)
-
-    first, last = (at(1) - at(0)) / h, (at(-1) - at(-2)) / h
+    first = (_at(f, dim, 1) - _at(f, dim, 0)) / h
+    last = (_at(f, dim, -1) - _at(f, dim, -2)) / h
     if edge_order == 2:  # a parabola through the three points at each end
-        first = (-1.5 * at(0) + 2 * at(1) - 0.5 * at(2)) / h
-        last = (1.5 * at(-1) - 2 * at(-2) + 0.5 * at(-3)) / h
-    middle = [(at(2, n - 2) - at(0, n - 2)) / (2 * h)] if n > 2 else []
-    return _C.cat([first, *middle, last], dim)
+        first = (-1.5 * _at(f, dim, 0) + 2 * _at(f, dim, 1) - 0.5 * _at(f, dim, 2)) / h
+        last = (1.5 * _at(f, dim, -1) - 2 * _at(f, dim, -2) + 0.5 * _at(f, dim, -3)) / h
+    if n <= 2:
+        return _C.cat([first, last], dim)
+    middle = (_at(f, dim, 2, n - 2) - _at(f, dim, 0, n - 2)) / (2 * h)
+    return _C.cat([first, middle, last], dim)
+
+
+def _at(t, dim, start, length=1):
+    """A piece along a dim, whose start may count from the end."""
+    return t.narrow(dim, start if start >= 0 else t.shape[dim] + start, length)
 
 
 def _derivative(f, dim, spacing, edge_order):
@@ -159,24 +163,20 @@ def _derivative(f, dim, spacing, edge_order):
     else:
         return _even_derivative(f, dim, spacing, edge_order)
     slopes = f.diff(dim=dim) / steps  # between neighbours
-
-    def at(t, start, length=1):
-        return t.narrow(dim, start if start >= 0 else t.shape[dim] + start, length)
-
-    parts = [at(slopes, 0)]
+    first, last = _at(slopes, dim, 0), _at(slopes, dim, -1)
+    parts = [first]
     if n > 2:
         # The mean of both slopes, each weighted with the step on the other side.
-        before, after = at(steps, 0, n - 2), at(steps, 1, n - 2)
-        parts.append(
-            (at(slopes, 0, n - 2) * after + at(slopes, 1, n - 2) * before) / (before + after)
-        )
-    parts.append(at(slopes, -1))
+        before, after = _at(steps, dim, 0, n - 2), _at(steps, dim, 1, n - 2)
+        left, right = _at(slopes, dim, 0, n - 2), _at(slopes, dim, 1, n - 2)
+        parts.append((left * after + right * before) / (before + after))
+    parts.append(last)
     if edge_order == 2:
         # A parabola through the three points at each end.
-        bend = (at(slopes, 1) - at(slopes, 0)) / (at(steps, 0) + at(steps, 1))
-        parts[0] = at(slopes, 0) - bend * at(steps, 0)
-        bend = (at(slopes, -1) - at(slopes, -2)) / (at(steps, -1) + at(steps, -2))
-        parts[-1] = at(slopes, -1) + bend * at(steps, -1)
+        step, other = _at(steps, dim, 0), _at(steps, dim, 1)
+        parts[0] = first - (_at(slopes, dim, 1) - first) / (step + other) * step
+        step, other = _at(steps, dim, -1), _at(steps, dim, -2)
+        parts[-1] = last + (last - _at(slopes, dim, -2)) / (step + other) * step
     return _C.cat(parts, dim)
 
 

@@ -76,7 +76,15 @@ def _slice(input, dim=0, start=None, end=None, step=1):
     return input[tuple(index)]
 
 
-alias_copy = _copied("alias_copy", lambda input: input)
+def _same(input):
+    return input
+
+
+def _narrowed(input, dim, start, length):
+    return input.narrow_copy(dim, start, length)
+
+
+alias_copy = _copied("alias_copy", _same)
 expand_copy = _copied("expand_copy", Tensor.expand)
 slice_copy = _copied("slice_copy", _slice)
 unfold_copy = _copied("unfold_copy", Tensor.unfold)
@@ -87,7 +95,7 @@ _make_dual_copy = _copied("_make_dual_copy", _C._make_dual)
 as_strided_copy = _copied("as_strided_copy", _C.as_strided)
 detach_copy = _copied("detach_copy", _C.detach)
 diagonal_copy = _copied("diagonal_copy", _C.diagonal)
-narrow_copy = _copied("narrow_copy", lambda x, *rest, **named: x.narrow_copy(*rest, **named))
+narrow_copy = _copied("narrow_copy", _narrowed)
 permute_copy = _copied("permute_copy", _C.permute)
 select_copy = _copied("select_copy", _C.select)
 squeeze_copy = _copied("squeeze_copy", _C.squeeze)

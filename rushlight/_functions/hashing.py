@@ -48,7 +48,8 @@ def hash_tensor(input: Tensor, dim: int | Sequence[int] | None = (), *, keepdim:
     for d in given:
         if not -rank <= d < rank:
             raise IndexError(f"hash_tensor: dim {d} is out of range for {input.ndim} dimensions")
-    dims = sorted({d % rank for d in given} if given else range(input.ndim))
+    wrapped = [d % rank for d in given] if given else list(range(input.ndim))
+    dims = [d for d in range(rank) if d in wrapped]
     if given and len(dims) != len(given):
         raise RuntimeError(f"hash_tensor: a dim appears twice in {list(given)}")
     bits = _as_bits(input.detach())

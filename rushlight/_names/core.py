@@ -44,7 +44,15 @@ def _get_tracing_state():
     return (traces and traces.tracing_state()) or _C._jit_is_tracing() or None
 
 
+def _is_alias_of(tensor, other):
+    """Whether two tensors lie in one storage."""
+    first, second = tensor.untyped_storage(), other.untyped_storage()
+    return first._cdata == second._cdata if first.nbytes() else tensor is other
+
+
 _NAMES = {
+    "_is_alias_of": _is_alias_of,
+    "_is_torch_function_mode_enabled": lambda: bool(_C._torch_function_modes()),
     "_get_accelerator": _get_accelerator,
     "_get_default_device": _get_default_device,
     "_current_graph_task_id": _C._current_graph_task,

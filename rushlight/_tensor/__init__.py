@@ -29,6 +29,7 @@ def _calling(module, name, told_by):
     run.__name__ = name
     run.__qualname__ = f"Tensor.{name}"
     run.__doc__ = f"See {told_by}.{name}."
+    run.calls = module, name  # for who needs the function itself
     return run
 
 

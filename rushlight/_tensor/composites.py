@@ -45,7 +45,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     extra = self.ndim - len(size)
     shape = tuple(self.shape)
     fits = extra >= 0 and all(
-        s in (1, n) for s, n in zip(size, shape[extra:] if extra >= 0 else (), strict=False)
+        s in (1, n) for s, n in zip(size, shape[max(extra, 0) :], strict=False)
     )
     if not fits:
         raise _C.ShapeError(f"sum_to_size: size {list(size)} cannot be broadcast to {list(shape)}")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight._names.missing import submodule_or_raise
 from rushlight.autograd.grad_mode import _SetMode, _Switch
 
 __all__ = [
@@ -110,3 +111,9 @@ class set_fwd_grad_enabled(_SetMode):
 
 
 _set_fwd_grad_enabled = set_fwd_grad_enabled
+
+
+def __getattr__(name):
+    if name == "_current_level":  # how deep levels are nested, from 0; -1: there is none
+        return _C._dual_level() - 1
+    return submodule_or_raise(__name__, name)

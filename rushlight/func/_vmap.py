@@ -9,12 +9,7 @@ from typing import Any
 
 import rushlight
 from rushlight import _C
-from rushlight._C import Tensor
-from rushlight.utils._pytree import (
-    _broadcast_to_and_flatten,
-    tree_flatten,
-    tree_unflatten,
-)
+from rushlight.utils._pytree import tree_flatten, tree_unflatten
 
 _RANDOMNESS = {"error": 0, "different": 1, "same": 2}
 
@@ -30,6 +25,7 @@ def batch_level(size, randomness="error", linear=False):
 
 
 def _name(func):
+    """What messages call a function."""
     return getattr(func, "__name__", repr(func))
 
 
@@ -40,181 +36,45 @@ def check_randomness(randomness, where="vmap"):
         )
 
 
-def _flat_in_dims(in_dims, args, func):
-    """The leaves of args and one in_dim for each of them."""
-    if not isinstance(in_dims, (int, tuple)) or isinstance(in_dims, bool):
-        raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims must be an int or a "
-            f"(potentially nested) tuple that matches the inputs, not {type(in_dims).__name__}"
-        )
-    if not args:
-        raise ValueError(
-            f"vmap({_name(func)})(<inputs>): no inputs were given, so there is nothing to map over"
-        )
-    leaves, spec = tree_flatten(args)
-    if isinstance(in_dims, tuple) and len(in_dims) != len(args):
-        raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible "
-            f"with the structure of the inputs: {len(in_dims)} entries for {len(args)} inputs"
-        )
-    dims = _broadcast_to_and_flatten(in_dims, spec)
-    if dims is None:
-        raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible "
-            f"with the structure of the inputs; give one for each input, or one for all"
-        )
-    return leaves, spec, dims
-
-
-def _checked_dim(func, in_dims, leaf, dim):
-    """dim as a number from 0, after the checks; None stays None."""
-    where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
-    if dim is None:
-        return None
-    if not isinstance(dim, int) or isinstance(dim, bool):
-        raise ValueError(f"{where}: got in_dim={dim!r} for an input; it must be an int or None")
-    if not isinstance(leaf, Tensor):
-        raise ValueError(
-            f"{where}: got in_dim={dim} for an input of type {type(leaf).__name__}; only tensors "
-            "have dimensions to map over, use None for this input"
-        )
-    if not -leaf.dim() <= dim < leaf.dim():
-        raise ValueError(
-            f"{where}: got in_dim={dim} for an input of {leaf.dim()} dimensions; it must be in "
-            f"-{leaf.dim()} <= in_dim < {leaf.dim()}"
-        )
-    return dim % leaf.dim()
-
-
-def _common_size(func, leaves, dims):
-    sizes = [leaf.shape[d] for leaf, d in zip(leaves, dims, strict=True) if d is not None]
-    if not sizes:
-        raise ValueError(
-            f"vmap({_name(func)}, ...)(<inputs>): at least one input must be mapped over; all "
-            "in_dims are None"
-        )
-    if any(s != sizes[0] for s in sizes):
-        raise ValueError(
-            f"vmap({_name(func)}, ...)(<inputs>): expected all mapped dimensions to have the same "
-            f"size, got sizes {sizes}"
-        )
-    return sizes[0]
-
-
-def _flat_out_dims(out_dims, spec, func):
-    dims = _broadcast_to_and_flatten(
-        out_dims, spec, is_leaf=lambda x: x is None or isinstance(x, int)
-    )
-    single = isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.is_leaf()
-    if dims is None and single:
-        dims = [out_dims[0]]
-    if dims is None:
-        raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the "
-            "structure of the outputs; give an int for all of them, or one entry for each"
-        )
-    return dims
-
-
-def _removed(func, out_dims, value, dim, level, size):
-    """An output outside of the level."""
-    where = f"vmap({_name(func)}, ..., out_dims={out_dims})"
-    if not isinstance(value, Tensor):
-        if dim is None:
-            return value
-        raise ValueError(
-            f"{where}: the function must return tensors only, got {type(value).__name__}; with "
-            "out_dims None for it, it is returned as it is"
-        )
-    if dim is None:
-        if _C._batch_level(value) == level:
-            raise ValueError(
-                f"{where}: an output has one value for each sample, but its out_dim is None"
-            )
-        return value
-    if not isinstance(dim, int) or isinstance(dim, bool):
-        raise ValueError(f"{where}: an out_dim must be an int or None, got {dim!r}")
-    rank = value.dim() + 1
-    if not -rank <= dim < rank:
-        raise IndexError(
-            f"{where}: out_dim {dim} is out of range; the outputs have {rank} dimensions with that "
-            f"of the samples, so it must be in [-{rank}, {rank - 1}]"
-        )
-    return _C._vmap_remove(value, dim, level)
-
-
 def _run(func, in_dims, out_dims, randomness, args, kwargs, linear):
-    leaves, spec, dims = _flat_in_dims(in_dims, args, func)
-    dims = [_checked_dim(func, in_dims, leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
-    extra, extra_spec = tree_flatten(kwargs)
-    extra_dims = [0 if isinstance(x, Tensor) else None for x in extra]
-    for x in extra:
-        if isinstance(x, Tensor) and x.dim() == 0:
-            raise ValueError(
-                f"vmap({_name(func)}, ...): keyword arguments are mapped over dimension 0, but one "
-                "of them is a 0-d tensor; bind it with functools.partial instead"
-            )
-    size = _common_size(func, [*leaves, *extra], [*dims, *extra_dims])
+    import rushlight._functorch.vmap as steps
+
+    inputs = steps._process_batched_inputs(in_dims, args, func)
+    return _run_flat(steps, func, inputs, out_dims, randomness, kwargs, linear)
+
+
+def _run_flat(steps, func, inputs, out_dims, randomness, kwargs, linear):
+    size, dims, leaves, spec = inputs
     with batch_level(size, randomness, linear) as level:
-
-        def add(values, value_dims):
-            return [
-                v if d is None else _C._vmap_add(v, d, level)
-                for v, d in zip(values, value_dims, strict=True)
-            ]
-
-        outputs = func(
-            *tree_unflatten(add(leaves, dims), spec),
-            **tree_unflatten(add(extra, extra_dims), extra_spec),
-        )
-        flat, out_spec = tree_flatten(outputs)
-        flat_dims = _flat_out_dims(out_dims, out_spec, func)
-        results = [
-            _removed(func, out_dims, v, d, level, size)
-            for v, d in zip(flat, flat_dims, strict=True)
-        ]
-    return tree_unflatten(results, out_spec)
+        outputs = func(*steps._create_batched_inputs(dims, leaves, level, spec), **kwargs)
+        return steps._unwrap_batched(outputs, out_dims, level, size, func)
 
 
 def _run_chunks(func, in_dims, out_dims, randomness, chunk_size, args, kwargs, linear):
-    leaves, spec, dims = _flat_in_dims(in_dims, args, func)
-    dims = [_checked_dim(func, in_dims, leaf, d) for leaf, d in zip(leaves, dims, strict=True)]
-    extra, extra_spec = tree_flatten(kwargs)
-    extra_dims = [0 if isinstance(x, Tensor) else None for x in extra]
-    size = _common_size(func, [*leaves, *extra], [*dims, *extra_dims])
-    if size <= chunk_size:
-        return _run(func, in_dims, out_dims, randomness, args, kwargs, linear)
+    import rushlight._functorch.vmap as steps
 
-    def part(values, value_dims, start):
-        length = min(chunk_size, size - start)
-        return [
-            v if d is None else v.narrow(d, start, length)
-            for v, d in zip(values, value_dims, strict=True)
+    size, dims, leaves, spec = steps._process_batched_inputs(in_dims, args, func)
+
+    def part(start):
+        stop = min(size, start + chunk_size)
+        some = [
+            v if d is None else v[(slice(None),) * d + (slice(start, stop),)]
+            for v, d in zip(leaves, dims, strict=True)
         ]
+        return stop - start, dims, some, spec
 
     chunks = []
     generator_state = rushlight.get_rng_state() if randomness == "same" else None
-    for start in range(0, size, chunk_size):
+    for start in range(0, max(size, 1), chunk_size):
         if generator_state is not None:
             rushlight.set_rng_state(generator_state)
-        chunks.append(
-            tree_flatten(
-                _run(
-                    func,
-                    in_dims,
-                    out_dims,
-                    randomness,
-                    tree_unflatten(part(leaves, dims, start), spec),
-                    tree_unflatten(part(extra, extra_dims, start), extra_spec),
-                    linear,
-                )
-            )
-        )
+        found = _run_flat(steps, func, part(start), out_dims, randomness, kwargs, linear)
+        chunks.append(tree_flatten(found))
     out_spec = chunks[0][1]
-    flat_dims = _flat_out_dims(out_dims, out_spec, func)
+    flat_dims = steps._flat_out_dims(out_dims, out_spec, func)
     columns = zip(*(values for values, _ in chunks), strict=True)
     joined = [
-        column[0] if dim is None else rushlight.cat(column, dim)
+        column[0] if dim is None or len(chunks) == 1 else rushlight.cat(column, dim)
         for column, dim in zip(columns, flat_dims, strict=True)
     ]
     return tree_unflatten(joined, out_spec)
@@ -235,7 +95,8 @@ def vmap(
     ``out_dims`` where they go in the outputs. ``randomness`` is 'error', 'different' (each sample
     draws its own numbers) or 'same'; ``chunk_size`` runs that many samples at a time.
 
-    The function sees single samples; its operations run once for all of them.
+    The function sees single samples; its operations run once for all of them. Keyword arguments
+    pass as they are.
 
     Arguments:
         func: a function of tensors.

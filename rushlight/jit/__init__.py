@@ -19,7 +19,12 @@ from rushlight.jit._modules import ScriptModule
 from rushlight.jit._program import ScriptFunction, TopLevelTracedModule, TracedModule
 from rushlight.jit._script.source import mark
 from rushlight.jit._script.source import note_overload as _overload
-from rushlight.jit._scripted import RecursiveScriptModule, script_function, script_module
+from rushlight.jit._scripted import (
+    RecursiveScriptModule,
+    script_class,
+    script_function,
+    script_module,
+)
 from rushlight.jit._trace import TracerWarning, TracingCheckError, trace, trace_module
 from rushlight.jit._values import Error
 from rushlight.nn import Module
@@ -91,7 +96,8 @@ def script(
 
     Parameters without annotation are tensors; example_inputs (a list of tuples) tells their types
     instead. A module gives a module that shares its parameters and buffers, with forward and the
-    methods that are marked with @jit.export. Classes come back as they are.
+    methods that are marked with @jit.export. A class is compiled with its methods, so that errors
+    are found, and comes back as it is: scripts make its objects, pass and return them.
 
     Arguments:
         obj: a function, a module or a class.
@@ -110,7 +116,7 @@ def script(
     if _builtin_isinstance(obj, Module):
         return script_module(obj)
     if _builtin_isinstance(obj, type):
-        return obj
+        return script_class(obj)
     if not callable(obj) or not hasattr(obj, "__code__"):
         raise TypeError(f"script: expected a function or a module, got {type(obj).__name__}")
     example = (

@@ -14,7 +14,7 @@ from rushlight.jit._trace import _state_of
 from rushlight.nn import Module
 from rushlight.types import FileLike
 
-__all__ = ["RecursiveScriptModule", "script_function", "script_module"]
+__all__ = ["RecursiveScriptModule", "script_class", "script_function", "script_module"]
 
 _PYTHON = frozenset(("_code", "_attributes", "_modes", "_script_source"))
 
@@ -158,6 +158,17 @@ def script_function(fn: Callable[..., Any], example: Any = None) -> ScriptFuncti
     except Refusal as why:
         raise ScriptError(f"script: {why}") from None
     return ScriptFunction(program.code(), fn.__name__, fn)
+
+
+def script_class(cls: type) -> type:
+    """The class, after its methods were compiled."""
+    from rushlight.jit._script import classes
+    from rushlight.jit._script.errors import Refusal, ScriptError
+
+    try:
+        return classes.script_class(cls)
+    except Refusal as why:
+        raise ScriptError(f"script: the class {cls.__name__}: {why}") from None
 
 
 def script_module(module: Module, frozen: list[str] | None = None) -> RecursiveScriptModule:

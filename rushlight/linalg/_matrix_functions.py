@@ -58,14 +58,18 @@ def _taylor(A):
     square = A @ A
     powers = [one, A, square, square @ A]
     fourth = square @ square
-
-    def block(first):
-        return sum(p * (1 / math.factorial(first + k)) for k, p in enumerate(powers))
-
-    result = block(_DEGREE - 3)
+    result = _terms(powers, _DEGREE - 3)
     for first in range(_DEGREE - 7, -1, -4):
-        result = result @ fourth + block(first)
+        result = result @ fourth + _terms(powers, first)
     return result
+
+
+def _terms(powers, first):
+    """Four terms of the series, the first of which has this degree."""
+    total = powers[0] * (1 / math.factorial(first))
+    for k in (1, 2, 3):
+        total = total + powers[k] * (1 / math.factorial(first + k))
+    return total
 
 
 def _check_square(name, A):

@@ -224,7 +224,9 @@ def matrix_rank(
     if any(s != A.shape[:-2] for s in shapes):  # tolerances may broadcast against the batch
         from rushlight.functional import broadcast_shapes
 
-        batch = broadcast_shapes(A.shape[:-2], *shapes)
+        batch = A.shape[:-2]
+        for shape in shapes:
+            batch = broadcast_shapes(batch, shape)
         values = values.expand(*batch, values.shape[-1])
         A = A.expand(*batch, *A.shape[-2:])
     atol, rtol = _tolerances(A, atol, rtol, values.dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from rushlight import _C
 from rushlight._autocast import autocast_policy
@@ -106,8 +105,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.matrix_power: needs square matrices, got {list(A.shape)}")
-    if n != int(n) or not -(2**63) <= n < 2**63:
-        raise _C.IntOverflowError(f"linalg.matrix_power: n must be an int of 64 bits, got {n}")
+    n = _whole_power(n)
     if n == 0:
         one = _C.eye(A.shape[-1], dtype=A.dtype, device=A.device)
         # A copy of A, written over: the gradient is zero rather than cut off.
@@ -116,16 +114,23 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         from rushlight.linalg._solve import inv
 
         A, n = inv(A), -n
-    result, square = None, A
+    result, square, begun = A, A, False
     while True:  # by the binary digits of n
         if n & 1:
-            result = square if result is None else result @ square
+            result = result @ square if begun else square
+            begun = True
         n >>= 1
         if n == 0:
             break
         square = square @ square
     result = result.clone() if result is A else result
     return write_out("linalg.matrix_power", result, out)
+
+
+def _whole_power(n):
+    if n != int(n) or not -(2**63) <= n < 2**63:
+        raise _C.IntOverflowError(f"linalg.matrix_power: n must be an int of 64 bits, got {n}")
+    return int(n)
 
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -157,36 +162,48 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
             raise RuntimeError(f"linalg.multi_dot: tensor {i} must be a matrix"
                                f"{' or a vector' if i in (0, len(tensors) - 1) else ''}, got shape "
                                f"{list(t.shape)}")  # fmt: skip
-    for i, (a, b) in enumerate(pairwise(tensors)):
+    for i in range(len(tensors) - 1):
+        a, b = tensors[i], tensors[i + 1]
         if a.shape[1] != b.shape[0]:
             raise RuntimeError(f"linalg.multi_dot: tensors {i} and {i + 1} do not go together: "
                                f"shapes {list(a.shape)} and {list(b.shape)}")  # fmt: skip
-    result = _product(tensors, _best_cuts([t.shape[0] for t in tensors] + [tensors[-1].shape[1]]),
-                      0, len(tensors) - 1)  # fmt: skip
+    sizes = [t.shape[0] for t in tensors] + [tensors[-1].shape[1]]
+    result = _product(tensors, _best_cuts(sizes))
     for d in squeeze:
         result = result.squeeze(d)
     return write_out("linalg.multi_dot", result, out)
 
 
 def _best_cuts(sizes):
-    """cuts[i, j]: behind which of the matrices i ... j the cheapest product is cut."""
+    """cuts[i][j]: behind which of the matrices i ... j the cheapest product is cut."""
     count = len(sizes) - 1
-    cost, cuts = {(i, i): 0 for i in range(count)}, {}
+    cost = [[0] * count for _ in range(count)]
+    cuts = [[0] * count for _ in range(count)]
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            cost[i, j], cuts[i, j] = min(
-                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
-                for k in range(i, j)
-            )
+            best = -1
+            for k in range(i, j):
+                price = cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1]
+                if best < 0 or price < best:
+                    best, cuts[i][j] = price, k
+            cost[i][j] = best
     return cuts
 
 
-def _product(tensors, cuts, i, j):
-    if i == j:
-        return tensors[i]
-    k = cuts[i, j]
-    return _product(tensors, cuts, i, k) @ _product(tensors, cuts, k + 1, j)
+def _product(tensors, cuts):
+    """From the inside out: the parts of a product are there before it."""
+    count = len(tensors)
+    parts = [(0, count - 1)]
+    for i, j in parts:  # it grows meanwhile
+        if i < j:
+            parts += [(i, cuts[i][j]), (cuts[i][j] + 1, j)]
+    made = {i * count + i: t for i, t in enumerate(tensors)}
+    for i, j in reversed(parts):
+        if i < j:
+            k = cuts[i][j]
+            made[i * count + j] = made[i * count + k] @ made[(k + 1) * count + j]
+    return made[count - 1]
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:

@@ -48,9 +48,13 @@ def _solve(op, A, B, left):
         X, _, _, info = _C._solve_ex(A.mT, B.mT)
         X = X.mT
     if info.shape != own_batch:  # one a matrix, however often it was used
-        extra = info.ndim - len(own_batch)
-        kept = [0] * extra + [slice(1) if n == 1 else slice(None) for n in own_batch]
-        info = info[tuple(kept)] if info.numel() else info.new_zeros(own_batch)
+        if info.numel() == 0:
+            info = info.new_zeros(own_batch)
+        while info.ndim > len(own_batch):
+            info = info.select(0, 0)
+        for d, n in enumerate(own_batch):
+            if n == 1 and info.shape[d] > 1:
+                info = info.narrow(d, 0, 1)
     return X.squeeze(-1) if vector else X, info
 
 
@@ -313,7 +317,9 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
     _need_floats("linalg.pinv", A)
     shapes = [t.shape for t in (atol, rtol, rcond) if isinstance(t, _C.Tensor)]
     if any(s != A.shape[:-2] for s in shapes):  # tolerances may broadcast against the batch
-        batch = broadcast_shapes(A.shape[:-2], *shapes)
+        batch = A.shape[:-2]
+        for shape in shapes:
+            batch = broadcast_shapes(batch, shape)
         A = A.expand(*batch, *A.shape[-2:])
     atol, rtol = _tolerances(A, atol, rcond if rtol is None else rtol, real_dtype(A))
     inverse, info = _C._pinv(A, atol, rtol, hermitian)

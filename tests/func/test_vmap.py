@@ -76,7 +76,8 @@ def test_trees():
     pair = vmap(lambda p: Pair(p.left + 1, p.right))(Pair(x, y))
     assert isinstance(pair, Pair)
     same(pair.left, x + 1)
-    same(vmap(lambda a, *, scale: a * scale)(x, scale=y), x * y[:, None])
+    # Keyword arguments pass as they are.
+    same(vmap(lambda a, *, scale: a.sum() * scale)(x, scale=y), x.sum(1)[:, None] * y)
     values, indices = vmap(lambda t: t.max(0))(x)
     same(values, x.max(1).values)
     assert indices.dtype == rl.int64

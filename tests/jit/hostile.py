@@ -24,7 +24,7 @@ NUMBERS = (-1, 0, 1, 2, 7, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**62, 2**63 - 1
 TEXTS = ("", ".", "a.b", "add", "add_", "sum", "view", "as_strided", "slice", "index", "cast",
          "x" * 999,
          "int", "Tensor", "List[int]", "Optional[Tensor]", "Dict[str, int]", "append", "item",
-         "get", "add_int", "loop", "break",
+         "get", "add_int", "loop", "break", "set_field", "object", "Object[Best; value: Tensor]",
          "float32", "complex64", "cuda:0", "meta", "state", "value", "\0", "é")  # fmt: skip
 
 
@@ -51,12 +51,28 @@ def valid():
     return rl.jit.trace(Net(), example()).save_to_buffer({"notes": "some text"})
 
 
+@rl.jit.script
+class Best:
+    def __init__(self, count: int):
+        self.value: rl.Tensor | None = None
+        self.count, self.names = count, ["best"]
+
+    def offer(self, x) -> bool:
+        value = self.value
+        better = value is None or bool(x.sum() > value.sum())
+        if better:
+            self.value = x
+            self.count += 1
+        return better
+
+
 class Scripted(nn.Module):
     def __init__(self):
         super().__init__()
         self.fc = nn.Linear(6, 6)
         self.register_buffer("steps", rl.zeros(1))
         self.count, self.names = 0, ["a"]
+        self.kept = Best(3)
 
     def helper(self, x, n: int) -> tuple[rl.Tensor, int]:
         if n > 2:
@@ -66,21 +82,23 @@ class Scripted(nn.Module):
     def forward(self, x, limit: int = 3):
         found: list[int] = []
         table = {"a": 1}
-        best: rl.Tensor | None = None
+        best, kept = Best(0), [self.kept]
         for i in range(limit):
             x, k = self.helper(self.fc(x), i)
             found.append(k)
             table[str(i)] = k * 2
-            if best is None or bool(x.sum() > best.sum()):
-                best = x
+            if best.offer(x) and i > 0:
+                kept.append(best)
             if len(found) > 5:
                 break
         while self.count < 2:
             self.count += 1
             self.names.append(f"{self.count:03d}")
         self.steps = self.steps + 1
-        assert best is not None
-        return best[:, 1:], found, table, self.names
+        value = best.value
+        assert value is not None
+        self.kept.count += len(kept)
+        return value[:, 1:], found, table, self.names, kept[-1], self.kept.names
 
 
 def scripted():

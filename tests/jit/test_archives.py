@@ -98,6 +98,15 @@ ATTACKS = [
     "(lambda: 1)()",
     "f'{x}'",
     "'{0.__class__}'.format(x)",
+    "getattr(self, '__class__')",
+    "getattr(getattr(x, 'add'), '__globals__')",
+    "torch.__class__",
+    "torch.__getattr__.__globals__",
+    "ops.prim.__class__",
+    "ops.__class__",
+    "CONSTANTS.__class__.__init__.__globals__",
+    "__torch__.__class__",
+    "__torch__.Control.__init__",
 ]
 
 

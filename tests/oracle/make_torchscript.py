@@ -6,6 +6,7 @@ has the extra file `calls.pt`: a list of (method, inputs, outputs) by torch.save
 
 import io
 import pathlib
+from enum import Enum
 from typing import Dict, List, NamedTuple, Optional, Tuple  # noqa: UP035
 
 import torch
@@ -24,6 +25,47 @@ def scaled(x, k: float):
 class Pair(NamedTuple):
     first: torch.Tensor
     count: int
+
+
+class Level(Enum):
+    LOW = 1
+    HIGH = 2
+
+
+@torch.jit.script
+class Item:
+    def __init__(self, value: float, place: Optional[int]):
+        self.value, self.place = value, place
+
+
+@torch.jit.script
+class Box:
+    def __init__(self, best: Item):
+        self.best = best
+        self.items = [best]
+        self.by_name: Dict[str, Item] = {}
+
+    def put(self, name: str, item: Item) -> int:
+        self.by_name[name] = item
+        self.items.append(item)
+        if self.best.value < item.value:
+            self.best = item
+        return len(self.items)
+
+
+class Objects(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([1.5, -2.0]))
+
+    def forward(self, x, n: int):
+        box, count = Box(Item(0.5, None)), 0
+        for i in range(n):
+            count = box.put(str(i), Item(float(i) * 0.4, i))
+        place = box.best.place
+        level = Level.LOW if place is None else Level.HIGH
+        first = box.items[0] is box.best
+        return x * self.weight * box.best.value, count, first, len(box.by_name), level == Level.HIGH
 
 
 class Control(nn.Module):
@@ -186,6 +228,8 @@ def main():
         torch.jit.script(Control()),
         [("forward", (x, 2, ["a", "bcd"])), ("parts", (x, 2)), ("parts", (x, 7))],
     )
+    pair = torch.tensor([2.0, 3.0])
+    write("objects", torch.jit.script(Objects()), [("forward", (pair, 3)), ("forward", (pair, 1))])
     for train in (True, False):
         name = "conv_norm_train" if train else "conv_norm"
         module = ConvNorm().train(train)

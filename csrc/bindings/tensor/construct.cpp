@@ -174,16 +174,18 @@ bool all_ints(PyObject* args, Dims& sizes) {
   return true;
 }
 
-// Tensor(), Tensor(2, 3), Tensor(size), Tensor(tensor), Tensor(data).
-Tensor legacy(const char* function, DType dtype, PyObject* args, Device device) {
+// Tensor(), Tensor(2, 3), Tensor(size), Tensor(tensor), Tensor(data). A tensor that is given keeps
+// its dtype where `any_dtype` says so.
+Tensor legacy(const char* function, DType dtype, PyObject* args, Device device,
+              bool any_dtype = false) {
   const Py_ssize_t n = PyTuple_GET_SIZE(args);
   if (n == 0) return make_tensor(Dims{0}, dtype, device);
   PyObject* first = PyTuple_GET_ITEM(args, 0);
   Dims sizes;
   if (n == 1 && is_tensor(first)) {
     const Tensor& t = unwrap(first);
-    check_dtype(t.dtype() == dtype, function, "expected a tensor of dtype ", dtype, ", got ",
-                t.dtype());
+    check_dtype(any_dtype || t.dtype() == dtype, function, "expected a tensor of dtype ", dtype,
+                ", got ", t.dtype());
     return t.alias();
   }
   if (n == 1 && is_size(first)) {
@@ -351,7 +353,7 @@ Tensor legacy_from_python(PyObject* args, PyObject* kwargs) {
   check(!kwargs || PyDict_GET_SIZE(kwargs) == (device ? 1 : 0), ErrorKind::Type, "Tensor",
         "takes no keyword but device; use rushlight.tensor(data, dtype=..., device=...)");
   return legacy("Tensor", default_dtype(), args,
-                device_argument("Tensor", device).value_or(default_device()));
+                device_argument("Tensor", device).value_or(default_device()), true);
 }
 
 PyObject* tensor_to_list(const Tensor& t) {

@@ -57,4 +57,6 @@ def uninitialized(c: Any, kind: Any) -> Val:
 
 def get_attribute(c: Any, owner: Any, name: Any) -> Any:
     """getattr(owner, "0")."""
+    if not isinstance(name.obj, str) or name.obj.startswith("__"):
+        refuse(f"the attribute {name.obj!r} is none that programs have")
     return c.attribute(owner, name.obj)

@@ -13,6 +13,7 @@ from rushlight.jit._archive.casts import (
     unchecked_cast,
     uninitialized,
 )
+from rushlight.jit._archive.objects import Items, is_plain_class
 from rushlight.jit._archive.types import named_tuple_class
 from rushlight.jit._script import builtin
 from rushlight.jit._script import types as t
@@ -453,6 +454,10 @@ class _Names:
             return _Names(self._program, full)
         if isinstance(found, Exception):
             raise found
+        if is_plain_class(found):
+            return Written(lambda c, *args: self._program.make_object(c, found, args))
+        if getattr(found, "base", None) == "Enum":
+            return Items(found)
         if named_tuple_class(full, code) is not None:
             return Written(lambda c, *args: self._program.make_tuple(c, full, args))
         program = self._program

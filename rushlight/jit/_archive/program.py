@@ -8,6 +8,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.jit._archive.language import scope_of
 from rushlight.jit._archive.modules import ArchivedModule, module_of
+from rushlight.jit._archive.objects import constructor
 from rushlight.jit._archive.reader import Archive
 from rushlight.jit._archive.syntax import Code, Function
 from rushlight.jit._archive.types import type_from
@@ -66,6 +67,22 @@ class ArchiveProgram(Program):
         to = caller.local(kind)
         caller.emit(make=operands, to=to)
         return Val(kind, to)
+
+    def make_object(self, caller, cls, args):
+        """An object of a class of the archive."""
+        source = constructor(cls)
+        return self.call_library(caller, source, self.arguments(source, list(args), {}))
+
+    def archived_method(self, v, cls, name):
+        """A method of such an object."""
+        method = cls.methods.get(name)
+        if method is None:
+            refuse(f"{cls.name} has no attribute '{name}'")
+
+        def call(caller, *args, **kwargs):
+            return self.call_archived(caller, method, [v, *args], kwargs)
+
+        return Val(obj=Written(call))
 
     def module_attribute(self, module, name):
         cls = module._class

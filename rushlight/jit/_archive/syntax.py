@@ -32,7 +32,7 @@ _COMPARED = {
     "__is__": ast.Is, "__isnot__": ast.IsNot,
 }  # fmt: skip
 _CASTS = ("annotate", "unchecked_cast", "uninitialized")
-_ROOTS = ("torch", "ops", "__torch__", "CONSTANTS")
+_INSIDES = ("__dict__", "__getattr__", "__module__", "__weakref__")
 
 
 def _of_torch(node):
@@ -47,6 +47,9 @@ class TypeName:
 
     def __init__(self, node: ast.expr, scope: dict[str, Any]) -> None:
         self.node, self.scope = node, scope
+
+    def __deepcopy__(self, memo: Any) -> TypeName:
+        return self  # in copies of a tree
 
     @property
     def type(self) -> Any:
@@ -119,6 +122,26 @@ class _Rewrite(ast.NodeTransformer):
         return node
 
 
+class _Objects(ast.NodeTransformer):
+    """p = C.__new__(C), and later p.__init__(...): p = C(...)"""
+
+    def __init__(self):
+        self.made = {}
+
+    def visit_Assign(self, node):
+        call, target = node.value, node.targets[0]
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+            return node
+        if call.func.attr == "__new__" and isinstance(target, ast.Name):
+            self.made[target.id] = call.func.value
+            return ast.copy_location(ast.Pass(), node)
+        of = call.func.value
+        if call.func.attr == "__init__" and isinstance(of, ast.Name) and of.id in self.made:
+            new = ast.Call(self.made[of.id], call.args, call.keywords)
+            node.targets, node.value = [ast.Name(of.id, ast.Store())], ast.copy_location(new, call)
+        return node
+
+
 def _reached(body):
     """What stands after an exception is for TorchScript's types only."""
     for i, statement in enumerate(body):
@@ -127,15 +150,23 @@ def _reached(body):
     return body
 
 
+def _may_be_named(node):
+    """Whether an attribute with two underscores is an operator (torch.__and__, ops.prim.__x__) or a
+    class that PyTorch gave another name; not one of Python, that leads to its insides."""
+    if hasattr(object, node.attr) or node.attr in _INSIDES:
+        return False
+    path = ast.unparse(node.value)
+    if path == "torch" or path in ("ops.prim", "ops.aten"):
+        return True
+    return path.split(".")[0] == "__torch__" and node.attr.startswith("___torch_mangle_")
+
+
 def _check(tree):
     for node in ast.walk(tree):
         if not isinstance(node, _NODES):
             refuse(f"the code has {type(node).__name__}, which TorchScript does not write")
         if isinstance(node, ast.Attribute) and node.attr.startswith("__"):
-            root: Any = node
-            while isinstance(root, ast.Attribute):
-                root = root.value
-            if not (isinstance(root, ast.Name) and root.id in _ROOTS):
+            if not _may_be_named(node):
                 refuse(f"the attribute '{node.attr}' is none that programs have")
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             refuse("the code has decorators, which TorchScript does not write")
@@ -172,6 +203,7 @@ class Function:
         for a in tree.args.args:
             a.annotation = None
         tree.args.defaults, tree.returns = [], None
+        tree = _Objects().visit(tree)
         _check(tree)
         self.tree = ast.fix_missing_locations(_Rewrite(scope).visit(tree))
         self.tree.body = _reached(self.tree.body)
@@ -185,6 +217,10 @@ class Class:
     def __init__(self, tree: ast.ClassDef, file: str, scope: dict[str, Any]) -> None:
         base = ast.unparse(tree.bases[0]) if tree.bases else ""
         self.name, self.base = tree.name, base
+        self.__name__ = tree.name
+        self.maker: Any = None  # see objects.py
+        self.enum: Any = None
+        self.under_way = False
         self.hints: dict[str, ast.expr] = {}
         self.constants: dict[str, Any] = {}
         self.names: dict[str, list[str]] = {"__parameters__": [], "__buffers__": []}
@@ -219,6 +255,8 @@ class Class:
         if isinstance(target, ast.Name) and target.id in self.names:
             found = _literal(value)
             self.names[target.id] = [*map(str, found)] if isinstance(found, list | tuple) else []
+        elif isinstance(target, ast.Name) and self.base == "Enum":
+            self.constants[target.id] = _literal(value)
         elif (
             isinstance(target, ast.Subscript)
             and isinstance(target.value, ast.Name)

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from rushlight.jit._script import types as t
+from rushlight.jit._script.classes import enum_type
 from rushlight.jit._script.errors import refuse
 
 __all__ = ["named_tuple_class", "type_from"]
@@ -41,6 +42,13 @@ def type_from(node: ast.expr | None, code: Any) -> Any:
 
 
 def _class_type(qualified, code):
+    from rushlight.jit._archive.objects import enumeration, is_plain_class
+
+    found = code.find(qualified)
+    if is_plain_class(found):
+        return _object_type(found, code)
+    if getattr(found, "base", None) == "Enum":
+        return enum_type(enumeration(found))
     cls = named_tuple_class(qualified, code)
     if cls is None:
         return None
@@ -48,6 +56,17 @@ def _class_type(qualified, code):
     if None in items:
         return None
     return t.T("Tuple", items, tuple(cls.hints), cls.name)
+
+
+def _object_type(cls, code):
+    if cls.under_way:
+        refuse(f"the class {cls.name} holds objects of its own, which programs cannot")
+    cls.under_way = True
+    try:
+        items = [type_from(node, code) for node in cls.hints.values()]
+    finally:
+        cls.under_way = False
+    return None if None in items else t.T("Object", items, tuple(cls.hints), cls.name, cls)
 
 
 def named_tuple_class(qualified: str, code: Any) -> Any:

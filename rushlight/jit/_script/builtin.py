@@ -455,7 +455,8 @@ def _fill_late():
     def broadcast_shapes(c, *shapes):
         from rushlight.jit._script.library import broadcast_sizes
 
-        shape, *others = [c.as_val(s, t.List(t.INT)) for s in shapes]
+        lists = (pack([s], "list") if type_of(s) == t.INT else s for s in shapes)
+        shape, *others = [c.as_val(s, t.List(t.INT)) for s in lists]
         for other in others:
             shape = c.program.call_function(c, broadcast_sizes, [shape, other], {})
         return shape
@@ -470,8 +471,7 @@ def _fill_late():
     def need_matrices(c, op, **tensors):
         for name, v in tensors.items():
             few = c.compared("Lt", c.builtin("dim", v), static(2))
-            text = static(f"{op.obj}: {name} must have at least 2 dimensions")
-            c.assert_(c.builtin("not", few), text)
+            c.assert_(c.builtin("not", few), static(f"{op.obj}: {name} needs 2 or more dimensions"))
         return NONE
 
     table = [

@@ -268,15 +268,24 @@ class Calls(Emitter):
 
         if f.owner is not None:
             return self.call_method(f.owner, f.obj, args, kwargs)
+        if f.type is not None and f.type.kind == "Object":
+            method = self.object_attribute(f, "__call__")
+            return method.obj.call(self, *args, **kwargs)
         if not f.known:
             refuse(f"a value of type {f.type} cannot be called")
         obj = f.obj
+        of_objects = self.function_of_objects(obj, args)
+        if of_objects is not None:
+            return of_objects
         special = builtin.find(obj)
         if special is not None:
             return special(self, *args, **kwargs)
         name = op_name(obj) or (op_name(inspect.unwrap(obj)) if callable(obj) else None)
         if name:
             return self.call_op(name, overloads(name), args, kwargs)
+        if args and isinstance(obj, pytypes.MethodDescriptorType | pytypes.FunctionType):
+            if getattr(_C.Tensor, obj.__name__, None) is obj and type_of(args[0]) == t.TENSOR:
+                return self.call_method(args[0], obj.__name__, args[1:], kwargs)  # Tensor.view(x)
         if isinstance(obj, Module):
             return self.program.call_module(self, obj, "forward", args, kwargs)
         if isinstance(obj, expr.Written):
@@ -314,7 +323,7 @@ class Calls(Emitter):
             return static(cls(*(a.obj for a in args)))
         refuse(
             f"objects of the class {cls.__name__} cannot be made in a program",
-            "programs know NamedTuples, and the modules that they were made with",
+            "programs know NamedTuples, classes of your own, and the modules they were made with",
         )
 
     def make_named(self, cls, args, kwargs):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import collections.abc
 import numbers
+import types
 import typing
 
 from rushlight.jit._script import types as t
@@ -17,8 +19,12 @@ def _flattened(classes):
     if isinstance(classes, tuple):
         for inner in classes:
             yield from _flattened(inner)
+    elif isinstance(classes, types.UnionType):
+        yield from _flattened(typing.get_args(classes))
     elif classes is numbers.Number:
         yield from (int, float, bool)
+    elif classes is collections.abc.Sequence:
+        yield from (list, tuple, str)
     elif isinstance(classes, type) or typing.get_origin(classes) is not None:
         yield classes
     else:
@@ -225,22 +231,7 @@ class Conditions(Operators):
         members = list(mine.items) if mine.kind == "Union" else [mine]
         if len(set(wanted)) == len(members) or not wanted:
             return static(bool(wanted)), mine, None
-        order = [
-            "None",
-            "Tensor",
-            "bool",
-            "int",
-            "float",
-            "str",
-            "dtype",
-            "Device",
-            "layout",
-            "memory_format",
-            "Tuple",
-            "List",
-            "Dict",
-        ]
-        mask = sum({1 << order.index(w.kind) for w in wanted})
+        mask = sum({1 << t.ORDER.index(w.kind) for w in wanted})
         return self.builtin("is_kind", v, static(mask)), t.union(*wanted), t.without(mine, wanted)
 
     def _is_class(self, c, one):

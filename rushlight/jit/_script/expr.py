@@ -7,9 +7,9 @@ import builtins as pybuiltins
 
 from rushlight import _C
 from rushlight.jit._script import types as t
-from rushlight.jit._script.errors import refuse
+from rushlight.jit._script.errors import Refusal, refuse
 from rushlight.jit._script.indexing import Indexing
-from rushlight.jit._script.values import Val, describe, pack, static, type_of
+from rushlight.jit._script.values import Listing, Val, describe, pack, static, type_of
 
 
 class Written:
@@ -55,6 +55,13 @@ class Expressions(Indexing):
             if isinstance(found, str):
                 refuse(found)
             return found
+        if name == getattr(self.source, "me", None):
+            missing = [f for f in self.source.fields if f"{name}.{f}" not in self.env]
+            refuse(
+                f"{name} is used before all its attributes have values"
+                + (f" ('{missing[0]}' has none)" if missing else ""),
+                "assign the attributes first, then call methods",
+            )
         if name in self.source.local_names:
             refuse(
                 f"the variable '{name}' is not defined here on every way that leads to this line",
@@ -123,9 +130,10 @@ class Expressions(Indexing):
             return Val(obj={}, display="dict")
         if None in node.keys:
             refuse("** in a dict is not there in programs", "use update()")
-        return self.made_dict(
-            [(self.expr(k), self.expr(v)) for k, v in zip(node.keys, node.values, strict=True)]
-        )
+        pairs = [(self.expr(k), self.expr(v)) for k, v in zip(node.keys, node.values, strict=True)]
+        if self.source.library and all(k.known and v.known for k, v in pairs):
+            return Val(obj={k.obj: v.obj for k, v in pairs})
+        return self.made_dict(pairs)
 
     def made_dict(self, pairs):
         def one(vals, what):
@@ -171,6 +179,12 @@ class Expressions(Indexing):
 
         return Val(obj=Written(call))
 
+    def expr_GeneratorExp(self, node):
+        """Of the library: what is unpacked or looped over, as a list."""
+        if not self.source.library:
+            refuse("a generator is not there in programs", "write it in statements")
+        return self.comprehension(node, node.elt)
+
     def expr_JoinedStr(self, node):
         pieces = []
         for part in node.values:
@@ -181,7 +195,15 @@ class Expressions(Indexing):
             spec = "" if part.format_spec is None else self.expr_JoinedStr(part.format_spec)
             if isinstance(spec, Val) and not spec.known:
                 spec = self.as_val(spec, t.STR)
-            v = self.expr(part.value)
+            try:
+                v = self.text_of(self.expr(part.value), conversion == "r")
+            except Refusal:
+                if not self.source.library:
+                    raise
+                pieces.append(static("..."))  # of a message, which is there to be understood
+                continue
+            if isinstance(v, Listing) and self.source.library:
+                v = v.tensor
             if v.known and v.type is None and v.items is None:
                 v = static(str(v.obj))
             pieces.append(self.formatted(v, spec, conversion))
@@ -220,7 +242,8 @@ class Expressions(Indexing):
                 v = self.expr(k.value)
                 if not (v.known and isinstance(v.obj, dict)):
                     refuse("** needs a dict that is known before the program runs")
-                kwargs.update({name: self.lifted(x) for name, x in v.obj.items()})
+                for name, x in v.obj.items():
+                    kwargs[name] = x if isinstance(x, Val) else self.lifted(x)
             else:
                 kwargs[k.arg] = self.expr(k.value)
         self.node = node
@@ -250,7 +273,7 @@ class Expressions(Indexing):
         ):
             return None
         me = self.env.get("self")
-        if me is None or self.source.owner is None:
+        if me is None or self.source.owner is None or not me.known:
             refuse("super() is there in methods of modules only")
         for cls in type(me.obj).__mro__[type(me.obj).__mro__.index(self.source.owner) + 1 :]:
             if f.attr in vars(cls):

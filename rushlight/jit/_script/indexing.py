@@ -22,6 +22,8 @@ class Indexing(Conditions):
             v = self.opened(v) if not isinstance(v.obj, dict) else self.as_val(v)
         if v.type == t.TENSOR:
             return self.tensor_index(v, self.indices(node.slice))
+        if v.type is not None and v.type.kind == "Object":
+            return self.needs(v, "__getitem__", self.expr(node.slice))
         between = self.with_slice(node.slice)
         if isinstance(between, ast.Slice):
             return self.sliced(v, between)

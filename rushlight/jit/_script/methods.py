@@ -6,8 +6,9 @@ import inspect
 
 from rushlight import _C
 from rushlight.jit._script import types as t
-from rushlight.jit._script.calls import Calls, Limits, overloads
+from rushlight.jit._script.calls import Limits, overloads
 from rushlight.jit._script.errors import refuse
+from rushlight.jit._script.objects import Objects
 from rushlight.jit._script.values import Listing, Val, describe, static
 
 _ASKS = {  # methods of tensors without arguments, that are builtins
@@ -46,9 +47,20 @@ _CHANGES = frozenset(
     "append extend insert pop remove clear sort reverse update setdefault popitem add".split()
 )
 _TRUE, _CUDA = static(True), static("cuda")
+_WITHOUT = {  # methods of tensors, and why programs have none of them
+    **dict.fromkeys(
+        "to_sparse to_sparse_csr to_sparse_csc to_sparse_coo to_sparse_bsr to_sparse_bsc".split(),
+        "they have dense tensors only; make the sparse one outside",
+    ),
+    **dict.fromkeys(
+        "untyped_storage storage data_ptr share_memory_ numpy".split(),
+        "they do not look at the memory of tensors; leave it to Python with @jit.ignore",
+    ),
+    **dict.fromkeys("register_hook retain_grad".split(), "gradients are asked for outside of them"),
+}
 
 
-class Methods(Calls):
+class Methods(Objects):
     """Attributes of values, and calls of their methods."""
 
     def attribute(self, v, name):
@@ -59,6 +71,8 @@ class Methods(Calls):
             return self.static_attribute(v, name)
         if v.type == t.TENSOR:
             return self.tensor_attribute(v, name)
+        if v.type.kind == "Object":
+            return self.object_attribute(v, name)
         if v.type.fields and name in v.type.fields:
             return self.tuple_item(v, v.type.fields.index(name))
         if v.type == t.DEVICE and name in ("type", "index"):
@@ -190,6 +204,9 @@ class Methods(Calls):
             )
         if isinstance(owner.obj, dict) and name == "get" and args[0].known:
             return self.lifted(owner.obj.get(args[0].obj, args[1].obj if len(args) > 1 else None))
+        if isinstance(owner.obj, dict) and name == "get" and owner.display != "dict":
+            default = args[1] if len(args) > 1 else static(None)
+            return self.looked_up(owner.obj, args[0], lambda: default)
         if name in ("keys", "values", "items", "index", "count") and all(a.known for a in args):
             return self.lifted(
                 list(getattr(owner.obj, name)())
@@ -197,6 +214,17 @@ class Methods(Calls):
                 else getattr(owner.obj, name)(*(a.obj for a in args))
             )
         return self.call_method(self.as_val(owner), name, args, kwargs)
+
+    def looked_up(self, table, key, otherwise):
+        """The value of a key that is known late, in a dict that is known now: by one comparison
+        after the other."""
+        if not table:
+            return otherwise()
+        (first, value), *rest = table.items()
+        same = self.compared("Eq", key, static(first))
+        return self.chosen(
+            same, lambda: self.lifted(value), lambda: self.looked_up(dict(rest), key, otherwise)
+        )
 
     def named_method(self, owner, name, kwargs):
         fields = owner.type.fields
@@ -224,6 +252,8 @@ class Methods(Calls):
         special = getattr(self, f"tensor_{name}", None)
         if special is not None:
             return special(owner, *args, **kwargs)
+        if name in _WITHOUT:
+            refuse(f"{name}() is not there in programs: {_WITHOUT[name]}")
         rows = overloads(name)
         if any(row[2] for row in rows):
             return self.call_op(name, rows, [owner, *args], kwargs, is_method=True)

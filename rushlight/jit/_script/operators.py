@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 
+from rushlight.jit._script import classes
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
 from rushlight.jit._script.methods import Methods
@@ -108,6 +109,8 @@ class Operators(Methods):
             return self.condition(node)[0]
         v = self.expr(node.operand)
         op = type(node.op).__name__
+        if v.type is not None and v.type.kind == "Object":
+            return self.unary_of_object(op, v)
         if v.type == t.TENSOR:
             names = {"USub": "neg", "Invert": "bitwise_not"}
             return v if op == "UAdd" else self.op(names[op], v)
@@ -135,6 +138,9 @@ class Operators(Methods):
         need_typed(a)
         need_typed(b)
         a, b = self.source.alike(a, b)
+        of_objects = self.binary_of_objects(op, a, b)
+        if of_objects is not None:
+            return of_objects
         ta, tb = type_of(a), type_of(b)
         if (
             a.known
@@ -181,6 +187,9 @@ class Operators(Methods):
                 return less if op in ("Lt", "Gt") else self.builtin("not", less)
             if op in ("Add", "Eq", "NotEq"):
                 return self.builtin(f"{_INT[op]}_str", a, b)
+        written = a.items is not None and a.display == "tuple"
+        if op == "Mult" and written and b.known and tb == t.INT:
+            return pack(a.items * b.obj)
         if op == "Mult" and t.INT in (ta, tb):
             many, n = (b, a) if ta == t.INT else (a, b)
             kind = type_of(many)
@@ -255,10 +264,12 @@ class Operators(Methods):
             return static(op != "Is")
         if a.known and b.known:
             return static((a.obj is b.obj) == (op == "Is"))
+        if classes.is_enum(type_of(a)) and type_of(a) == type_of(b):
+            return self.binary("Eq" if op == "Is" else "NotEq", a, b)
         if (
             {a.type, b.type} <= {t.BOOL}
             or a.type == b.type == t.TENSOR
-            or (a.type and b.type and a.type.kind in ("List", "Dict"))
+            or (a.type and b.type and a.type.kind in ("List", "Dict", "Object"))
         ):
             same = self.builtin("is", a, b)
             return same if op == "Is" else self.builtin("not", same)
@@ -266,6 +277,8 @@ class Operators(Methods):
 
     def contains(self, box, v):
         box = self.opened(box)
+        if box.type is not None and box.type.kind == "Object":
+            return self.truth(self.needs(box, "__contains__", v))
         if box.known and v.known and v.type != t.TENSOR and not isinstance(box.obj, Val):
             try:
                 return static(v.obj in box.obj)

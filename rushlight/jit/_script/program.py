@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import typing
 
 from rushlight import _C
 from rushlight.jit._script import types as t
@@ -15,7 +16,7 @@ from rushlight.jit._script.errors import (
     located,
     refuse,
 )
-from rushlight.jit._script.source import Source, is_ignored, signatures_of
+from rushlight.jit._script.source import Source, defaults_of, is_ignored, signatures_of
 from rushlight.jit._script.state import State, attribute_value
 from rushlight.jit._script.stmt import Statements
 from rushlight.jit._script.values import NONE, Nothing, Val, describe, static
@@ -136,6 +137,8 @@ class Program(State):
             source = Source(fn, owner)
         except ScriptError as error:
             refuse(str(error).removeprefix("script: "))
+        if args and args[0].type is not None and args[0].type.kind == "Object" and owner:
+            source.hints = {**source.hints, source.parameters[0]: args[0].type}
         given = self.arguments(source, args, kwargs)
         if source.library:
             return self.call_library(caller, source, given)
@@ -182,11 +185,12 @@ class Program(State):
                 continue
             given[name] = v
         if arguments.kwarg is not None:
-            if rest and not all(v.known for v in rest.values()):
+            if not source.library and not all(v.known for v in rest.values()):
                 refuse(f"{source.name} takes ** arguments, which programs know only as constants")
-            given[arguments.kwarg.arg] = Val(obj={k: v.obj for k, v in rest.items()})
-        defaults = dict(zip(names[::-1], (source.fn.__defaults__ or ())[::-1], strict=False))
-        defaults.update(source.fn.__kwdefaults__ or {})
+            given[arguments.kwarg.arg] = Val(
+                obj={k: v.obj if v.known else v for k, v in rest.items()}
+            )
+        defaults = defaults_of(source)
         for name in names + only:
             if name in given:
                 continue
@@ -206,6 +210,10 @@ class Program(State):
         try:
             self.compile(inner, caller)
             found = inner.value_returned
+            if found is None and inner.env is None and out < len(caller.out):
+                # It always raises as it is called here; what follows is compiled all the same.
+                raised = caller.out.pop()
+                caller.emit(**{"if": {"is": True}, "then": [raised], "else": []})
             return Nothing(source.name) if found is None else found
         except Elsewhere:
             del caller.locals[mark:]
@@ -238,6 +246,10 @@ class Program(State):
             if v.known and v.type is None and v.items is None and t.of_object(v.obj) is None:
                 env[a.arg] = v  # a module or a function
                 statics.append((a.arg, id(v.obj)))
+                continue
+            if v.known and source.hints.get(a.arg) is typing.Any:
+                env[a.arg] = v  # as the Nones of __exit__
+                statics.append((a.arg, repr(v.obj)))
                 continue
             type = self.parameter_type(source, a)
             try:
@@ -358,9 +370,7 @@ class Program(State):
 
     @staticmethod
     def fill_defaults(source, params, inputs):
-        names = [a.arg for a in (*source.tree.args.posonlyargs, *source.tree.args.args)]
-        defaults = dict(zip(names[::-1], (source.fn.__defaults__ or ())[::-1], strict=False))
-        defaults.update(source.fn.__kwdefaults__ or {})
+        defaults = defaults_of(source)
         for (name, type, _), entry in zip(params, inputs, strict=True):
             if name not in defaults:
                 continue
@@ -377,14 +387,16 @@ class Program(State):
 
     # Ways in --------------------------------------------------------------------------------------
 
-    def add_method(self, fn, name, module=None, example=None):
-        """A method of the program."""
+    def add_method(self, fn, name, module=None, example=None, receiver=None):
+        """A method of the program; with `receiver`, (class, type), a method of this class."""
         fn = inspect.unwrap(fn)
         owner = None
         if module is not None:
             owner = next((cls for cls in type(module).__mro__ if name in vars(cls)), None)
-        source = Source(fn, owner)
+        source = Source(fn, owner if receiver is None else receiver[0])
         arguments = source.tree.args
+        if receiver is not None and source.parameters:
+            source.hints = {**source.hints, source.parameters[0]: receiver[1]}
         if arguments.vararg or arguments.kwarg:
             raise located(
                 "* and ** parameters are not there in programs; write the parameters out",

@@ -9,6 +9,7 @@ from typing import List  # noqa: UP035
 import rushlight
 from rushlight import _C
 from rushlight.fft import _transforms
+from rushlight.linalg import _products, _results
 
 # ruff: noqa: UP006
 
@@ -161,7 +162,20 @@ def _c2r(op, x, s, dim, norm, forward, out, default=None):
     return _C._fft_c2r(x, dims, _transforms._scale(op, norm, count, forward), last)
 
 
+def _tracked(*tensors):
+    """Programs have no forward mode of their own."""
+    if not _C.is_grad_enabled():
+        return False
+    return any(t.requires_grad for t in tensors)
+
+
+def _whole_power(n):
+    return n
+
+
 FUNCTIONS = {
+    _results.tracked: _tracked,
+    _products._whole_power: _whole_power,
     _transforms._c2c: _c2c,
     _transforms._r2c: _r2c,
     _transforms._c2r: _c2r,

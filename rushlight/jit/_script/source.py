@@ -58,6 +58,17 @@ def _parsed(text):
     return None
 
 
+def defaults_of(source):
+    """{parameter: what it is when it is left out}."""
+    known = getattr(source, "field_defaults", None)  # of a dataclass
+    if known is not None:
+        return known
+    arguments = source.tree.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    found = dict(zip(names[::-1], (source.fn.__defaults__ or ())[::-1], strict=False))
+    return {**found, **(source.fn.__kwdefaults__ or {})}
+
+
 class Source:
     """One function."""
 
@@ -87,6 +98,8 @@ class Source:
         self.tree = tree
         self.scope = dict(vars(__import__("builtins")))
         self.scope.update(fn.__globals__)
+        if owner is not None:
+            self.scope.setdefault(owner.__name__, owner)
         for name, cell in zip(code.co_freevars, fn.__closure__ or (), strict=True):
             try:
                 self.scope[name] = cell.cell_contents

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 from rushlight import _C
+from rushlight.jit._script import classes
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import ScriptError, refuse
 from rushlight.jit._script.values import NONE, Val, describe, static
@@ -132,7 +133,11 @@ class State:
         from rushlight.nn import Module
 
         if not (owner.known and isinstance(owner.obj, Module)):
-            refuse(f"the attribute '{name}' of {describe(owner)} cannot be set")
+            plain = owner.known and hasattr(owner.obj, name)
+            refuse(
+                f"the attribute '{name}' of {describe(owner)} cannot be set",
+                "give its class to jit.script" if plain else None,
+            )
         module = owner.obj
         path = f"{self.paths.get(id(module), '')}.{name}".lstrip(".")
         if self.frozen is not None and path not in self.frozen:
@@ -185,6 +190,12 @@ def attribute_value(v):
     if isinstance(v, list | tuple):
         display = "list" if isinstance(v, list | _C.Size) else "tuple"
         return {display: [attribute_value(x) for x in v]}
+    if classes.is_enum_member(v):
+        return {"tuple": [v.name, attribute_value(v.value)]}
+    kind = classes.type_of_scripted(type(v))
+    if kind is not None:
+        parts = [[name, attribute_value(getattr(v, name))] for name in kind.fields]
+        return {"object": [kind.cls, *parts]}
     if isinstance(v, dict):
         return {"dict": [[attribute_value(k), attribute_value(x)] for k, x in v.items()]}
     return static(v).operand["is"]

@@ -109,7 +109,12 @@ class Statements(Scopes):
         if len(node.targets) > 1 and v.type is None and v.items is not None:
             v = self.as_val(v)  # one list under several names
         for target in node.targets:
-            self.assign(target, v)
+            # One that is known to stay empty needs no type.
+            is_name = isinstance(target, ast.Name) and isinstance(node.value, ast.ListComp)
+            if self.source.library and is_name and v.items == []:
+                self.env[target.id] = v
+            else:
+                self.assign(target, v)
 
     def is_release(self, node):
         """`x = None` in the code of a graph of fx, which says that x is not needed any more."""
@@ -125,6 +130,8 @@ class Statements(Scopes):
             if isinstance(node.target, ast.Name):
                 self.declared[node.target.id] = self.annotation(node.annotation)
             return
+        if self.source.library and "Any" in ast.unparse(node.annotation):
+            return self.assign(node.target, self.expr(node.value))
         type = self.annotation(node.annotation)
         v = self.expr(node.value)
         try:
@@ -182,6 +189,8 @@ class Statements(Scopes):
             return
         if isinstance(target, ast.Attribute):
             owner = self.expr(target.value)
+            if owner.type is not None and owner.type.kind == "Object":
+                return self.set_object_attribute(owner, target.attr, v)
             return self.program.set_attribute(self, owner, target.attr, v)
         if isinstance(target, ast.Subscript):
             return self.assign_item(target, v)
@@ -234,6 +243,8 @@ class Statements(Scopes):
 
     def assign_item(self, target, v):
         box = self.expr(target.value)
+        if box.type is not None and box.type.kind == "Object":
+            return self.needs(box, "__setitem__", self.expr(target.slice), v)
         if box.type is None and (box.items is not None or box.known):
             refuse(f"{describe(box)} cannot be changed")
         if box.type == t.TENSOR:
@@ -299,11 +310,16 @@ class Statements(Scopes):
     def stmt_AugAssign(self, node):
         op = type(node.op).__name__
         target = node.target
-        load = ast.copy_location(ast.parse(ast.unparse(target), mode="eval").body, target)
+        load = ast.parse(ast.unparse(target), mode="eval").body
+        if isinstance(target, ast.Name):
+            load = ast.Name(target.id, ast.Load())
+        ast.copy_location(load, target)
         ast.fix_missing_locations(load)
         for inner in ast.walk(load):
             ast.copy_location(inner, target)
         old, new = self.expr(load), self.expr(node.value)
+        if self.source.library and op == "Add" and new.items == []:
+            return
         if old.type is not None and old.type.kind == "List" and op == "Add":
             self.builtin("extend", old, self.listed(new))
             return

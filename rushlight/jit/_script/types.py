@@ -4,44 +4,56 @@ from __future__ import annotations
 
 import ast
 import collections.abc
+import enum
 import inspect
 import itertools
 import textwrap
 import types
 import typing
+import weakref
 
 from rushlight import _C
+from rushlight.jit._script import classes
 from rushlight.jit._script.errors import refuse
 
-_ORDER = ["None", "Tensor", "bool", "int", "float", "str", "dtype", "Device", "layout",
-          "memory_format", "Tuple", "List", "Dict"]  # fmt: skip
+ORDER = ["None", "Tensor", "bool", "int", "float", "str", "dtype", "Device", "layout",
+          "memory_format", "Tuple", "List", "Dict", "Object"]  # fmt: skip
 
 
 class T:
-    """A type: its kind, the types in it, and for a NamedTuple its class and fields."""
+    """A type: its kind, the types in it, and for a NamedTuple or an object its class and fields."""
 
-    __slots__ = ("cls", "fields", "items", "kind", "open")
+    __slots__ = ("_python", "cls", "fields", "items", "kind", "open")
 
-    def __init__(self, kind, items=(), fields=(), cls=None):
+    def __init__(self, kind, items=(), fields=(), cls=None, python=None):
         self.kind, self.items, self.fields, self.cls = kind, tuple(items), tuple(fields), cls
+        # Of an object: the class itself, which has the methods, and is not kept alive by its types.
+        self._python = None if python is None else weakref.ref(python)
         # An empty list or dict without annotation: the first item that it gets tells its type.
         self.open = False
 
     def __str__(self):
-        if self.fields:
+        if self.fields or self.kind == "Object":
             inner = "".join(f"; {f}: {t}" for f, t in zip(self.fields, self.items, strict=True))
-            return f"NamedTuple[{self.cls}{inner}]"
+            word = "Object" if self.kind == "Object" else "NamedTuple"
+            return f"{word}[{self.cls}{inner}]"
         if self.kind == "Union" and self.items[0].kind == "None" and len(self.items) == 2:
             return f"Optional[{self.items[1]}]"
         if not self.items:
             return "Tuple[()]" if self.kind == "Tuple" else self.kind
         return f"{self.kind}[{', '.join(map(str, self.items))}]"
 
+    __repr__ = __str__
+
     def __eq__(self, other):
         return isinstance(other, T) and str(self) == str(other)
 
     def __hash__(self):
         return hash(str(self))
+
+    @property
+    def python(self):
+        return self._python()
 
     @property
     def optional(self):
@@ -75,7 +87,7 @@ def union(*given):
         for one in t.items if t.kind == "Union" else (t,):
             if one not in flat:
                 flat.append(one)
-    flat.sort(key=lambda t: _ORDER.index(t.kind))
+    flat.sort(key=lambda t: ORDER.index(t.kind))
     for a, b in itertools.pairwise(flat):
         if a.kind == b.kind:
             refuse(f"a value cannot be {a} in one case and {b} in another")
@@ -157,6 +169,8 @@ def of_annotation(a, scope=None):
             a = eval(a, {}, scope if scope is not None else {})  # the user's own source
         except Exception as error:
             refuse(f"the annotation {a!r} cannot be read ({error})")
+    if isinstance(a, T):
+        return a
     if a is None or a is type(None):
         return NONE
     if isinstance(a, typing.ForwardRef):
@@ -169,6 +183,10 @@ def of_annotation(a, scope=None):
         return TENSOR
     if isinstance(a, type) and issubclass(a, tuple) and hasattr(a, "_fields"):
         return named_tuple(a, scope)
+    if isinstance(a, type) and issubclass(a, enum.Enum):
+        return classes.enum_type(a)
+    if classes.is_user_class(a) and typing.get_origin(a) is None:
+        return classes.class_type(a)
     origin, args = typing.get_origin(a), typing.get_args(a)
     if origin is typing.Final:
         return of_annotation(args[0], scope)
@@ -190,8 +208,7 @@ def of_annotation(a, scope=None):
     refuse(
         f"the annotation {getattr(a, '__name__', a)!s} is no type of programs",
         "they know Tensor, int, float, bool, str, dtype, device, None, List, Dict, Tuple, "
-        "NamedTuple, "
-        "Optional and Union of these",
+        "NamedTuple, Enum, classes of your own, and Optional and Union of these",
     )
 
 
@@ -199,6 +216,8 @@ def of_object(obj):
     """The type of a Python value; None where it has none."""
     if obj is None:
         return NONE
+    if classes.is_enum_member(obj):
+        return classes.enum_type(type(obj))
     for cls, t in ((bool, BOOL), (int, INT), (float, FLOAT), (str, STR), (_C.Tensor, TENSOR),
                    (_C.dtype, DTYPE), (_C.device, DEVICE), (_C.layout, LAYOUT),
                    (_C.memory_format, FORMAT), (_C.Size, List(INT))):  # fmt: skip
@@ -217,7 +236,7 @@ def of_object(obj):
         items = {of_object(x) for x in obj.values()} or {TENSOR}
         if len(keys) == len(items) == 1 and None not in keys | items:
             return Dict(keys.pop(), items.pop())
-    return None
+    return classes.type_of_scripted(type(obj))
 
 
 # Signatures of builtins ---------------------------------------------------------------------------

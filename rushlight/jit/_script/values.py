@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 from rushlight import _C
+from rushlight.jit._script import classes
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import refuse
 
 _NOTHING = object()
+# Builtins that ask whether values are equal, or which one is less.
+_EQUAL = frozenset("eq ne less contains_list index_list count_list remove sort".split())
 
 
 class Val:
@@ -183,6 +186,13 @@ class Emitter:
         """Calls a builtin of the program with values; ints become floats where it wants them."""
         s = t.signature(name)
         operands, bound = [], {}
+        if name in _EQUAL:
+            cls = next(filter(None, (classes.compares(type_of(v)) for v in args)), None)
+            if cls is not None:
+                refuse(
+                    f"{cls.__name__} has an == of its own, which containers do not ask in programs",
+                    "compare the objects in a loop",
+                )
         if args and args[0].type is not None and args[0].type.open:
             self.close(name, args)
         for k, v in enumerate(args):
@@ -243,6 +253,8 @@ class Emitter:
     def opened(self, v):
         """A Python tuple, list or dict that is known now, as one that was written down."""
         need_typed(v)
+        if v.items is None and v.known and classes.is_enum_member(v.obj):
+            return pack([static(v.obj.name), static(v.obj.value)], "tuple", ("name", "value"))
         if v.items is None and v.known and isinstance(v.obj, tuple | list) and v.type is None:
             display = "list" if isinstance(v.obj, list | _C.Size) else "tuple"
             fields = getattr(v.obj, "_fields", ())
@@ -392,8 +404,12 @@ class Emitter:
                 return self.builtin(name, v)
         if v.type.kind in ("List", "Dict"):
             return self.builtin("gt_int", self.builtin(f"len_{v.type.kind.lower()}", v), static(0))
+        if classes.is_enum(v.type):
+            return static(True)
         if v.type.kind == "Tuple":
             return static(bool(v.type.items))
+        if v.type.kind == "Object":
+            return self.truth_of_object(v)
         if v.type.optional and self.source.library:
             is_none = self.compared("Is", v, NONE)
             inner = t.without(v.type, (t.NONE,))

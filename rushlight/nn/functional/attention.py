@@ -146,8 +146,11 @@ def _attention(query, key, value, embed_dim, num_heads, in_proj_weight, in_proj_
     is_self = query is key and key is value
     if not batched:
         batch_first = True
-        unbatched = {id(x): x.unsqueeze(0) for x in (query, key, value)}
-        query, key, value = (unbatched[id(x)] for x in (query, key, value))
+        q, k = query.unsqueeze(0), key.unsqueeze(0)
+        if value is key:
+            query, key, value = k if key is query else q, k, k
+        else:
+            query, key, value = q, k, q if value is query else value.unsqueeze(0)
         if key_padding_mask is not None:
             key_padding_mask = key_padding_mask.unsqueeze(0)
     along = 1 if batch_first else 0  # the dim of positions

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.nn.modules import _hooks
 from rushlight.nn.modules._convert import ModuleConversion
 from rushlight.nn.modules._failure import add_module_path
 from rushlight.nn.modules._hooks import (
     ANY_GLOBAL,
     ModuleHooks,
+    _global_buffer_registration_hooks,
+    _global_module_registration_hooks,
+    _global_parameter_registration_hooks,
     call_with_hooks,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
@@ -38,6 +40,9 @@ __all__ = [
     "Module",
     "_IncompatibleKeys",
     "_addindent",
+    "_global_buffer_registration_hooks",
+    "_global_module_registration_hooks",
+    "_global_parameter_registration_hooks",
     "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",
@@ -144,7 +149,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
             raise TypeError(
                 f"buffer '{name}' must be a tensor or None, got {type(tensor).__name__}"
             )
-        for hook in _hooks._global_buffer_registration_hooks.values():
+        for hook in _global_buffer_registration_hooks.values():
             changed = hook(self, name, tensor)
             tensor = tensor if changed is None else changed
         self._buffers[name] = tensor
@@ -170,7 +175,7 @@ class Module(ModuleTree, ModuleState, ModuleConversion, ModuleHooks):
                     "leaf of the graph. Make it from a detached tensor, or compute the value in "
                     "forward()"
                 )
-        for hook in _hooks._global_parameter_registration_hooks.values():
+        for hook in _global_parameter_registration_hooks.values():
             changed = hook(self, name, param)
             param = param if changed is None else changed
         self._parameters[name] = param
@@ -362,7 +367,7 @@ def _check_name(kind, name, module, group):
 
 
 def _registered_module(parent, name, module):
-    for hook in _hooks._global_module_registration_hooks.values():
+    for hook in _global_module_registration_hooks.values():
         changed = hook(parent, name, module)
         module = module if changed is None else changed
     return module

@@ -67,6 +67,12 @@ std::string dump(const IValue& v) {
         text += (i ? "; " : "") + dump(v.dict().keys[i]) + ": " + dump(v.elements()[i]);
       return "{" + text + "}";
     }
+    case IValue::Kind::Object: {
+      std::string text;
+      for (const std::string& name : v.names()->fields)
+        text += (text.empty() ? "" : "; ") + name + ": " + dump(v.at(name));
+      return v.names()->name + "{" + text + "}";
+    }
     default:
       os << "other " << rush::jit::shown(v).substr(rush::jit::shown(v).rfind('.') + 1);
       return os.str();

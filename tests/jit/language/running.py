@@ -1,6 +1,7 @@
 """Runs the cases: values compared in every bit, and as programs that give inputs to C++."""
 
 import copy
+import enum
 import importlib
 import struct
 
@@ -8,7 +9,7 @@ import rushlight as rl
 
 from . import CASES
 
-PARTS = ("numbers", "flow", "containers", "tensors", "errors", "unusual")
+PARTS = ("numbers", "flow", "containers", "tensors", "errors", "unusual", "classes")
 
 
 def all_cases():
@@ -48,7 +49,7 @@ def dump(v):
         sizes = ",".join(map(str, v.shape))
         return f"tensor {str(v.dtype).rsplit('.', 1)[1]} [{sizes}] {total:016x}"
     if isinstance(v, bool | int):
-        return f"{type(v).__name__} {int(v)}"
+        return f"{'bool' if isinstance(v, bool) else 'int'} {int(v)}"
     if isinstance(v, float):
         bits = struct.unpack("<Q", struct.pack("<d", v if v == v else float("nan")))[0]
         return f"float {bits:016x}"
@@ -56,11 +57,16 @@ def dump(v):
         return f"str {v.encode().hex()}"
     if isinstance(v, rl.Size):
         v = list(v)
+    if isinstance(v, enum.Enum):
+        v = (v.name, v.value)
     if isinstance(v, tuple | list):
         opening, closing = "()" if isinstance(v, tuple) else "[]"
         return opening + "; ".join(map(dump, v)) + closing
     if isinstance(v, dict):
         return "{" + "; ".join(f"{dump(k)}: {dump(x)}" for k, x in v.items()) + "}"
+    if type(v).__module__ not in ("rushlight", "rushlight._C"):  # an object of a class
+        inner = "; ".join(f"{name}: {dump(x)}" for name, x in vars(v).items())
+        return f"{type(v).__name__}{{{inner}}}"
     return f"other {str(v).rsplit('.', 1)[-1]}"
 
 

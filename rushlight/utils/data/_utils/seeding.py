@@ -30,6 +30,32 @@ def number_of(key):
         return int.from_bytes(digest, "little")
 
 
+def generate_state(base_seed, worker_id):
+    """Four 32-bit words that seed NumPy in a worker: those that NumPy's SeedSequence makes of the
+    two numbers, so that neighbouring workers have nothing in common."""
+    word, odd = 0xFFFFFFFF, 0x43B0D7E5
+
+    def hashed(x, multiplier):
+        nonlocal odd
+        x = (x ^ odd) & word
+        odd = odd * multiplier & word
+        x = x * odd & word
+        return x ^ x >> 16
+
+    def mixed(x, y):
+        x = (0xCA01F9DD * x - 0x4973F715 * y) & word
+        return x ^ x >> 16
+
+    given = [worker_id & word, base_seed & word, base_seed >> 32 & word, 0]
+    pool = [hashed(x, 0x931E8875) for x in given]
+    for source in range(4):
+        for target in range(4):
+            if source != target:
+                pool[target] = mixed(pool[target], hashed(pool[source], 0x931E8875))
+    odd = 0x8B51F9DD
+    return [hashed(x, 0x58F38DED) for x in pool]
+
+
 class _Numpy:
     """NumPy's global generator, as far as it is loaded and a Mersenne twister."""
 

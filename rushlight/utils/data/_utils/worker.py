@@ -19,6 +19,8 @@ import sys
 import threading
 from dataclasses import dataclass
 
+from rushlight.utils.data._utils.seeding import generate_state as _generate_state
+
 __all__ = ["WorkerInfo", "get_worker_info"]
 
 
@@ -144,7 +146,7 @@ class _Worker:
         random.seed(seed)
         rushlight.manual_seed(seed)
         if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(seed % 2**32)
+            sys.modules["numpy"].random.seed(_generate_state(setup.base_seed, self._id))
         buffers.shared = buffers.SharedBuffers()
         _worker_info = WorkerInfo(self._id, setup.num_workers, seed, setup.dataset)
         try:

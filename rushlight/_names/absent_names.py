@@ -73,19 +73,9 @@ ROWS = (
     (
         "distributed.checkpoint",
         "sharding",
-        """BytesStorageMetadata ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner
-        HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata ReadItem
-        SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem""",
-        "load_sharded_optimizer_state_dict",
-    ),
-    (
-        "distributed.checkpoint.metadata",
-        "sharding",
-        """BytesStorageMetadata ChunkStorageMetadata MetadataIndex TensorProperties
-        TensorStorageMetadata""",
+        "HuggingFaceStorageReader HuggingFaceStorageWriter QuantizedHuggingFaceStorageReader",
         "",
     ),
-    ("distributed.checkpoint.optimizer", "sharding", "", "load_sharded_optimizer_state_dict"),
     (
         "distributed.distributed_c10d",
         "distributed",
@@ -176,16 +166,10 @@ ALIASES = (
         "*",
     ),
     (
-        "distributed.checkpoint.default_planner",
-        "distributed.checkpoint",
-        "DefaultLoadPlanner DefaultSavePlanner",
-    ),
-    (
         "distributed.checkpoint.hf_storage",
         "distributed.checkpoint",
         "HuggingFaceStorageReader HuggingFaceStorageWriter",
     ),
-    ("distributed.checkpoint.metadata", "distributed.checkpoint", "Metadata"),
     ("distributed.constants", "distributed.distributed_c10d", "default_pg_timeout"),
     ("distributed.tensor.experimental", "distributed._one_process", "implicit_replication"),
     ("onnx.utils", "onnx", "export is_in_onnx_export register_custom_op_symbolic"),

@@ -103,12 +103,6 @@ ROWS = (
         "context_parallel local_map register_sharding",
     ),
     (
-        "distributed.tensor.parallel",
-        "sharding",
-        "",
-        "loss_parallel",
-    ),
-    (
         "export",
         "export",
         "CustomDecompTable",

@@ -1,4 +1,4 @@
-"""distributed.checkpoint: files of PyTorch, files of hostile people, planners, storages, formats."""
+"""distributed.checkpoint: files of PyTorch and of hostile people, planners, storages, formats."""
 
 import os
 import pickle
@@ -203,7 +203,9 @@ def test_planners(tmp_path):
     found = dcp.save({"x": rl.ones(2), "n": 1}, checkpoint_id=tmp_path, planner=Renamed())
     assert found.state_dict_metadata["new_x"].properties.dtype == rl.float16
     target = {"new_x": rl.zeros(2), "more": rl.zeros(1), "new_n": 0}
-    dcp.load(target, checkpoint_id=tmp_path, planner=dcp.DefaultLoadPlanner(allow_partial_load=True))
+    dcp.load(
+        target, checkpoint_id=tmp_path, planner=dcp.DefaultLoadPlanner(allow_partial_load=True)
+    )
     assert target["new_x"].tolist() == [1, 1] and target["new_n"] == 1
     assert target["more"].tolist() == [0]
     whole = _load_state_dict_from_keys("new_x", checkpoint_id=tmp_path)
@@ -266,7 +268,9 @@ def test_each_rank_by_itself_and_copies_by_a_thread(tmp_path):
         stager = DefaultStager(StagingOptions(False, False, True, False))
         x = rl.ones(3)
         for value in (1.0, 2.0):
-            response = dcp.async_save({"x": x}, checkpoint_id=tmp_path / "later", async_stager=stager)
+            response = dcp.async_save(
+                {"x": x}, checkpoint_id=tmp_path / "later", async_stager=stager
+            )
             assert isinstance(response, AsyncSaveResponse)
             response.staging_completion.result(60)
             x.add_(1)

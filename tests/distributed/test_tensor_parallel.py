@@ -8,13 +8,20 @@ import pytest
 import rushlight as rl
 import rushlight.distributed as dist
 from rushlight import nn
-from rushlight.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+from rushlight.distributed.tensor import (
+    DTensor,
+    Replicate,
+    Shard,
+    distribute_tensor,
+    init_device_mesh,
+)
 from rushlight.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
     PrepareModuleOutput,
     RowwiseParallel,
     SequenceParallel,
+    loss_parallel,
     parallelize_module,
 )
 from rushlight.nn import functional as F
@@ -294,3 +301,44 @@ def test_fully_shard_drops_and_casts():
         assert isinstance(broken.weight, DTensor)  # an error leaves no whole parameters behind
 
     dist.simulate(2, program)
+
+
+@pytest.mark.parametrize(("shape", "inner"), [((2,), ()), ((3,), (2,)), ((2, 2), ())])
+def test_loss_parallel_equals_the_loss_of_whole_logits(shape, inner):
+    """With weights, ignored targets, all reductions; classes that the ranks do not divide."""
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", shape)
+        placements = [Shard(0)] * (len(shape) - 1) + [Shard(1)]
+        rng = np.random.default_rng(0)
+        for reduction in ("mean", "sum", "none"):
+            weight = rl.tensor(rng.random(7))
+            x = rl.tensor(rng.standard_normal((6, 7, *inner)) * 30)
+            target = rl.tensor(rng.integers(0, 7, (6, *inner)))
+            target[0] = -100
+            whole = x.clone().requires_grad_()
+            expected = nn.functional.cross_entropy(whole, target, weight, reduction=reduction)
+            gradient = rl.tensor(rng.random(tuple(expected.shape)))
+            expected.backward(gradient)
+            logits = distribute_tensor(x, mesh, placements).requires_grad_()
+            labels = target if len(shape) == 1 else distribute_tensor(
+                target, mesh, [Shard(0), Replicate()]
+            )  # fmt: skip
+            with loss_parallel():
+                loss = nn.functional.cross_entropy(logits, labels, weight, reduction=reduction)
+                assert logits.placements[-1] == Shard(1)
+                whole_loss = loss.redistribute(placements=[Replicate()] * len(shape))
+                whole_loss.backward(distribute_tensor(gradient, mesh, whole_loss.placements))
+            rl.testing.assert_close(loss.full_tensor(), expected)
+            rl.testing.assert_close(logits.grad.full_tensor(), whole.grad)
+            with loss_parallel():
+                with pytest.raises(IndexError, match="number of classes"):
+                    nn.functional.cross_entropy(logits, labels * 0 + 7)
+                with pytest.raises(NotImplementedError, match="label_smoothing"):
+                    nn.functional.cross_entropy(logits, labels, label_smoothing=0.1)
+                with pytest.raises(ValueError, match="must cut the classes"):
+                    nn.functional.cross_entropy(
+                        logits.redistribute(placements=[Replicate()] * len(shape)), labels
+                    )
+
+    dist.simulate(int(np.prod(shape)), program)

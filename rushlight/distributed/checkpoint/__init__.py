@@ -1,9 +1,9 @@
 """Checkpoints that all ranks write together, and any number of ranks can load.
 
-A checkpoint is a folder, in PyTorch's layout: files of the ranks with the parts of tensors that they
-held, and `.metadata`, which says which part of which tensor is where. The metadata is put in place
-last and at once, so a folder always holds a whole checkpoint: the old one until then, the new one
-from then on.
+A checkpoint is a folder, in PyTorch's layout: files of the ranks with the parts of tensors that
+they held, and `.metadata`, which says which part of which tensor is where. The metadata is put in
+place last and at once, so a folder always holds a whole checkpoint: the old one until then, the new
+one from then on.
 """
 
 from rushlight._names.missing import fill

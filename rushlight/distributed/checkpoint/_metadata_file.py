@@ -33,7 +33,7 @@ _MADE = {
     f"{_HERE}.storage.WriteResult": WriteResult,
     f"{_BEFORE}.TensorProperties": TensorProperties,
 }
-_FORMAT = classes._MEM_FORMAT_ENCODING
+_FORMAT: Any = classes._MEM_FORMAT_ENCODING
 
 
 def dumps(value: Any) -> bytes:
@@ -63,7 +63,7 @@ def loads(data: bytes) -> Any:
             raise pickle.UnpicklingError("getattr is only known for memory formats")
         return _FORMAT[name]
 
-    def path(kind: type) -> Any:
+    def path(kind: Any) -> Any:
         def make(reader: Any, *parts: Any) -> str:
             if not all(type(part) is str for part in parts):
                 raise pickle.UnpicklingError("the parts of a path must be text")

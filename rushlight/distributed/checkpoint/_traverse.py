@@ -28,8 +28,7 @@ def _is_leaf(value: Any, opens: Callable[[Any], bool], dicts_may_be: bool) -> bo
     if not isinstance(value, list):
         return True
     return all(
-        not opens(v)
-        and (not isinstance(v, (Mapping, list)) or _is_leaf(v, opens, dicts_may_be))
+        not opens(v) and (not isinstance(v, (Mapping, list)) or _is_leaf(v, opens, dicts_may_be))
         for v in value
     )
 

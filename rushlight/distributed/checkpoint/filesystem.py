@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import IO, Any, cast
 
 import rushlight
 from rushlight._C import Tensor
@@ -143,11 +143,11 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
     ) -> None:  # fmt: skip
         BlockingAsyncStager.__init__(self, cache_staged_state_dict=cache_staged_state_dict)
         if _extensions:
-            raise NotImplementedError("FileSystemWriter: extensions that change bytes are not there")
+            raise NotImplementedError("FileSystemWriter: extensions of streams are not there")
         if not isinstance(thread_count, int) or thread_count < 1:
             raise ValueError(f"FileSystemWriter: thread_count must be positive, got {thread_count}")
         self.fs: FileSystemBase = FileSystem()
-        self.path = self.fs.init_path(path)
+        self.path: Place = self.fs.init_path(path)
         self.single_file_per_rank = single_file_per_rank
         self.sync_files = sync_files
         self.thread_count = thread_count
@@ -255,7 +255,7 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
                 )
             tensor = _on_host(planner.resolve_data(item))  # type: ignore[arg-type]
             # The format has no shared memory; tied weights are written twice.
-            shared = any(t.untyped_storage()._cdata == tensor.untyped_storage()._cdata
+            shared = any(t.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
                          for t in tensors.values())  # fmt: skip
             tensors[item.index.fqn] = tensor.clone() if shared else tensor
             info = _StorageInfo(name + _SAFETENSORS_SUFFIX, 0, tensor.nbytes)
@@ -328,7 +328,7 @@ class FileSystemReader(StorageReader):
 
     def __init__(self, path: Place, _extension_registry: Any = None) -> None:
         self.fs: FileSystemBase = FileSystem()
-        self.path = self.fs.init_path(path)
+        self.path: Place = self.fs.init_path(path)
         self.storage_data: dict[Any, Any] = {}
         self.load_id = str(uuid.uuid4())
         self.rank: int | None = None
@@ -431,7 +431,7 @@ def _read_item(view: FileView, item: ReadItem, planner: LoadPlanner) -> None:
     if item.type == LoadItemType.BYTE_IO:
         planner.load_bytes(item, io.BytesIO(view.readall()))
         return
-    found = rushlight.load(view, map_location="cpu", weights_only=True)
+    found = rushlight.load(cast(IO[bytes], view), map_location="cpu", weights_only=True)
     if not isinstance(found, Tensor):
         raise ValueError(f"FileSystemReader: {item.storage_index.fqn} is no tensor in its file")
     _hand_over(narrowed(found, item.storage_offsets, item.lengths), item, planner)

@@ -142,7 +142,7 @@ class BroadcastingTorchSaveReader(StorageReader):
                 if together:
                     dist.broadcast_object_list(found, src=self.coordinator_rank)
                 if not isinstance(found[0], Tensor) or item.type == LoadItemType.BYTE_IO:
-                    raise ValueError(f"BroadcastingTorchSaveReader: the file has no tensor {name!r}")
+                    raise ValueError(f"{type(self).__name__}: the file has no tensor {name!r}")
                 target = planner.resolve_tensor(item).detach()
                 target.copy_(narrowed(found[0], item.storage_offsets, item.lengths))
                 planner.commit_tensor(item, target)

@@ -7,7 +7,7 @@ import io
 import math
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, ClassVar
 
 from rushlight._C import Size, Tensor
 from rushlight._names.missing import fill
@@ -123,11 +123,11 @@ class SavePlanner(abc.ABC):
     """
 
     # Of planners with enable_plan_caching, by the name of their class.
-    _cached_save_plan: dict[str, SavePlan] = {}
-    _cached_final_save_plan: dict[str, SavePlan] = {}
-    _cached_all_plans: dict[str, list[SavePlan]] = {}
-    _cached_global_plan: dict[str, list[SavePlan]] = {}
-    _cached_metadata: dict[str, Metadata] = {}
+    _cached_save_plan: ClassVar[dict[str, SavePlan]] = {}
+    _cached_final_save_plan: ClassVar[dict[str, SavePlan]] = {}
+    _cached_all_plans: ClassVar[dict[str, list[SavePlan]]] = {}
+    _cached_global_plan: ClassVar[dict[str, list[SavePlan]]] = {}
+    _cached_metadata: ClassVar[dict[str, Metadata]] = {}
 
     @abc.abstractmethod
     def set_up_planner(

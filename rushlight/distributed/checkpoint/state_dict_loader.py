@@ -109,9 +109,7 @@ def load_state_dict(
         "load_state_dict is deprecated; use distributed.checkpoint.load", FutureWarning, 2
     )
     storage_reader.reset()
-    _load_state_dict(
-        state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner
-    )
+    _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
 
 
 def _load_state_dict_from_keys(

@@ -217,7 +217,9 @@ def async_save(
     copy = staged.result() if isinstance(staged, Future) else staged
     job = _Save(copy, writer, planner, ranks, use_collectives)
     job_ranks = StoreWrapper(
-        ranks, ranks.broadcast_object(uuid.uuid4().hex), _world.world.store if ranks.use_dist else None
+        ranks,
+        ranks.broadcast_object(uuid.uuid4().hex),
+        _world.world.store if ranks.use_dist else None,
     )
     written: Future[Metadata] = Future()
     try:

@@ -172,7 +172,7 @@ class _DistWrapper:
 
     def broadcast(self, step: str, map_fun: Callable[[], Any]) -> Any:
         """The first rank's map_fun."""
-        result = _attempt(map_fun) if self.is_coordinator else None
+        result: Any = _attempt(map_fun) if self.is_coordinator else None
         if _is_wrapped_exception(result):
             result = CheckpointException(step, {self.rank: result})
         return self._result(self.broadcast_object(result))

@@ -9,6 +9,7 @@ beside others that are not gets only a part of its gradient on each rank, which 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +59,7 @@ REDUCING = frozenset(
 )
 ALONG_DIM = frozenset("softmax log_softmax cumsum cumprod sort topk".split())
 SPLITTING = frozenset("split chunk narrow select unbind tensor_split".split())
+_LOSS = "rushlight.distributed.tensor.parallel.loss"  # which needs this module
 _CONVERSIONS = {
     "__bool__": "bool_",
     "__float__": "float_",
@@ -184,6 +186,9 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _norm_of_list(func, name, args, kwargs)
     if name.startswith(("_foreach_", "_fused_", "_list_", "_optimizer_")):
         return _local_list(func, name, args, kwargs)
+    if name == "_nll_loss" and _LOSS in sys.modules and sys.modules[_LOSS].is_on():
+        with _C.DisableTorchFunctionSubclass():
+            return sys.modules[_LOSS].cut_cross_entropy(*args)
     if name != "embedding":  # whose indices may be a plain tensor, the same on every rank
         check_mixed(name, args, kwargs, tensors[0]._mesh)
     changes = name.endswith("_") or (name.startswith("i") and name[1:] in ADDING | SCALING)

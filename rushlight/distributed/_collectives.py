@@ -11,6 +11,7 @@ from typing import Any
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.distributed._errors import DistArgumentError
 from rushlight.distributed._groups import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -101,7 +102,7 @@ def root_of(
         assert rank is not None
         return _rank_in(member, rank)
     if not 0 <= group_rank < len(member.ranks):
-        raise ValueError(f"Group rank {group_rank} is not part of group {member.group}")
+        raise DistArgumentError(f"Group rank {group_rank} is not part of group {member.group}")
     return group_rank
 
 
@@ -113,7 +114,7 @@ def _check_list(what, name, tensors, like, group):
         raise TypeError(f"{what}: {name} must be a list of tensors, got {type(tensors).__name__}")
     size = get_world_size(group)
     if len(tensors) != size:
-        raise ValueError(
+        raise DistArgumentError(
             f"{what}: {name} must hold one tensor per rank, {size}, got {len(tensors)}"
         )
     for other in tensors:
@@ -275,14 +276,14 @@ def _counts(name, tensor, sizes, group):
     rows = tensor.shape[0] if tensor.dim() else 1
     if not sizes:
         if rows % ranks != 0:
-            raise ValueError(
+            raise DistArgumentError(
                 f"all_to_all_single: {name} has {rows} rows, which {ranks} ranks cannot share "
                 "equally; pass split sizes"
             )
         sizes = [rows // ranks] * ranks
     sizes = [int(size) for size in sizes]
     if len(sizes) != ranks or sum(sizes) != rows:
-        raise ValueError(
+        raise DistArgumentError(
             f"all_to_all_single: the split sizes of {name} must be {ranks} with the sum {rows}, "
             f"got {sizes}"
         )

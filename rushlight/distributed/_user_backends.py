@@ -144,7 +144,8 @@ def _create_work_from_future(future: Future) -> Work:
 def _method(group: ProcessGroup, what: str, *names: str) -> Callable[..., Any]:
     """The method of a user's group that carries a collective out, by the first name it has."""
     for name in names:
-        if hasattr(group, name):
+        # What ProcessGroup itself has ends here again.
+        if getattr(type(group), name, None) is not getattr(ProcessGroup, name, None):
             return getattr(group, name)
     wanted = " or ".join(f"`{name}`" for name in names)
     raise NotImplementedError(

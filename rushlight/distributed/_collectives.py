@@ -27,7 +27,7 @@ from rushlight.distributed._groups import (
 )
 from rushlight.distributed._process_groups import _is_outside, _rank_in, get_world_size
 from rushlight.distributed._reductions import ReduceOp, reduction
-from rushlight.distributed._user_backends import issue_to_user
+from rushlight.distributed._user_backends import DoneWork, issue_to_user
 from rushlight.distributed._world import world
 
 __all__ = [
@@ -148,8 +148,19 @@ def all_reduce_coalesced(
 ) -> Work | None:
     """all_reduce of several tensors of one dtype, in one message."""
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if any(isinstance(t, Tensor) and t.layout != rushlight.strided for t in tensors):
+        return _all_reduce_sparse(tensors, op, group, async_op)
     number, tensors = reduction("all_reduce", op, tensors, in_place=True)
     return issue("all_reduce", group, async_op, ALL_REDUCE, tensors, tensors, reduce=number)
+
+
+def _all_reduce_sparse(tensors, op, group, async_op):
+    from rushlight.distributed._sparse_collectives import all_reduce_sparse
+
+    if not _is_outside(group):
+        for tensor in tensors:
+            all_reduce_sparse(tensor, op, group)
+    return DoneWork(tensors) if async_op else None
 
 
 def reduce(

@@ -76,7 +76,7 @@ class NoEngines:
         return []
 
 
-class _DoneWork(Work):
+class DoneWork(Work):
     """A collective that was over when it was issued; of a recv, also who sent."""
 
     def __init__(self, outputs: list[Tensor] | None = None, source: int = -1) -> None:
@@ -268,7 +268,7 @@ def issue_to_user(
     )
     work = _CALLS[kind](call)
     if work is None:  # it is done
-        work = _DoneWork(outputs)
+        work = DoneWork(outputs)
     if not hasattr(work, "wait"):
         raise TypeError(
             f"{what}: {type(group).__name__} must return a distributed.Work, or None for what is "
@@ -278,5 +278,5 @@ def issue_to_user(
         return work
     work.wait()
     if kind == RECV:
-        return _DoneWork(outputs, ranks[root if root >= 0 else work._source_rank()])
+        return DoneWork(outputs, ranks[root if root >= 0 else work._source_rank()])
     return None

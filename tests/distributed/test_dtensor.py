@@ -39,6 +39,19 @@ def test_mesh():
         assert tp.mesh.tolist() == [rank // 2 * 2, rank // 2 * 2 + 1]
         assert tp.get_local_rank() == rank % 2 == mesh.get_local_rank("tp")
         assert dist.get_process_group_ranks(mesh.get_group("dp")) == [rank % 2, rank % 2 + 2]
+        flat = mesh["dp", "tp"]._flatten()
+        assert flat.mesh.tolist() == [0, 1, 2, 3] and mesh["dp_tp"] is flat
+        cube = init_device_mesh("cpu", (2, 1, 2), mesh_dim_names=("pp", "dp", "tp"))
+        row = cube["dp", "tp"]._flatten("model")
+        assert (
+            row.mesh.tolist() == [rank // 2 * 2, rank // 2 * 2 + 1] == cube["model"].mesh.tolist()
+        )
+        dist.all_reduce(total := rl.tensor([rank]), group=row.get_group())
+        assert total.item() == sum(row.mesh.tolist())
+        with cube, pytest.raises(ValueError, match="already"):
+            cube["dp", "tp"]._flatten("pp")
+        with pytest.raises(RuntimeError, match="no names"):
+            init_device_mesh("cpu", (4,))["dp"]
         assert mesh["tp"] == tp and mesh[("dp", "tp")] is mesh and "tp" in repr(mesh)
         with pytest.raises(KeyError, match="'pp'"):
             mesh["pp"]

@@ -41,7 +41,9 @@ def all_reduce_sparse(tensor: Tensor, op: Any, group: Any) -> None:
     if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
         raise DistArgumentError(f"all_reduce: sparse tensors are added (SUM, AVG), got {op}")
     if tensor.layout != rushlight.sparse_coo:
-        raise DistArgumentError(f"all_reduce: of sparse tensors, sparse_coo is known, got {tensor.layout}")
+        raise DistArgumentError(
+            f"all_reduce: of sparse tensors, sparse_coo is known, got {tensor.layout}"
+        )
     total = gathered_sum(tensor, group)
     if op is dist.ReduceOp.AVG:
         total = total / dist.get_world_size(group)

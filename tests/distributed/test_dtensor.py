@@ -264,3 +264,76 @@ def test_optimizers_step_the_own_part():
             for got in dist.simulate(2, program, clip):
                 for mine, expected in zip(got, model.parameters(), strict=True):
                     same(mine, expected, (optimizer_class, clip))
+
+
+WHERE_AN_ELEMENT_LIES_MATTERS = {
+    "tril": lambda x: x.tril(),
+    "triu": lambda x: x.triu(1),
+    "flip": lambda x: x.flip(0),
+    "roll": lambda x: x.roll(1, 0),
+    "roll all": lambda x: x.roll(2),
+    "logsumexp": lambda x: x.logsumexp(0),
+    "squeeze": lambda x: x.view(5, 1, 3).squeeze(1),
+    "squeeze none": lambda x: x.squeeze(),
+    "expand": lambda x: x.expand(2, 5, 3),
+    "repeat": lambda x: x.repeat(1, 2),
+    "repeat rows": lambda x: x.repeat(2, 1),
+    "einsum": lambda x: rl.einsum("ij,kj->ik", x, x),
+    "trace": lambda x: x.trace(),
+    "index_select": lambda x: x.index_select(0, like(x, [0, 3])),
+    "gather": lambda x: x.gather(0, like(x, [[4, 0, 1]])),
+    "mask": lambda x: x[x > 0],
+    "pad": lambda x: nn.functional.pad(x, (1, 0)),
+    "new_zeros": lambda x: x.new_zeros(2, 2),
+    "erfinv_": lambda x: x.clone().clamp_(-0.9, 0.9).erfinv_(),
+    "tril_": lambda x: x.clone().tril_(),
+    "fill_diagonal_": lambda x: x.clone().fill_diagonal_(7.0),
+    "index_fill_": lambda x: x.clone().index_fill_(0, like(x, [1]), 5.0),
+    "cumsum_": lambda x: x.clone().cumsum_(0),
+    "transpose_": lambda x: x.clone().transpose_(0, 1),
+}
+
+
+def like(x, numbers):
+    """A tensor beside x: on its mesh, if it has one."""
+    made = rl.tensor(numbers)
+    on_mesh = isinstance(x, DTensor)
+    return distribute_tensor(made, x.device_mesh, [Replicate()]) if on_mesh else made
+
+
+@pytest.mark.parametrize("name", WHERE_AN_ELEMENT_LIES_MATTERS)
+def test_values_of_the_whole_or_an_error(name):
+    """Never those of the parts; what is not known raises."""
+    op = WHERE_AN_ELEMENT_LIES_MATTERS[name]
+    whole = rl.tensor(np.random.default_rng(3).standard_normal((5, 3)))
+    expected = op(whole)
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        known = []
+        for placement in (Shard(0), Shard(1), Replicate()):
+            try:
+                got = op(distribute_tensor(whole, mesh, [placement])).full_tensor()
+            except NotImplementedError:
+                known.append(False)
+                continue
+            known.append(True)
+            assert got.shape == expected.shape
+            rl.testing.assert_close(got, expected)
+        assert all(known) or name.endswith("_")
+
+    dist.simulate(2, program)
+
+
+def test_small_things_of_dtensors():
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        x = distribute_tensor(rl.ones(4, 2), mesh, [Shard(0)])
+        assert x.redistribute(mesh, [Replicate()], forward_dtype=rl.float64).dtype == rl.float64
+        layer = distribute_module(nn.Linear(2, 2), mesh)
+        with pytest.raises(RuntimeError, match="before"):
+            distribute_module(layer, mesh)
+
+    dist.simulate(2, program)
+    assert [str(p) for p in (Shard(1), Replicate(), Partial())] == ["S(1)", "R", "P(sum)"]
+    assert repr(Partial("avg")) == "Partial(avg)"

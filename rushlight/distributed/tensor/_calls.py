@@ -58,7 +58,9 @@ def run(func, args, kwargs, placements, shape=None):
     """Runs on local tensors; the results lie as ``placements`` say."""
     tensors = dtensors(args, kwargs)
     mesh = tensors[0]._mesh
-    shape = whole_shape(func, args, kwargs) if shape is None else shape
+    whole = all(isinstance(p, Replicate) for p in placements)  # what comes out tells its shape
+    if shape is None and not whole:
+        shape = whole_shape(func, args, kwargs)
 
     def local(a: Any) -> Any:
         if not isinstance(a, DTensor):
@@ -72,7 +74,10 @@ def run(func, args, kwargs, placements, shape=None):
     with _C.DisableTorchFunctionSubclass():
         out = func(*tree_map(local, args), **tree_map(local, kwargs))
     leaves, spec = tree_flatten(out)
-    shapes = [shape] if isinstance(out, Tensor) else _listed(shape)
+    if shape is None:
+        shapes = [getattr(leaf, "shape", None) for leaf in leaves]
+    else:
+        shapes = [shape] if isinstance(out, Tensor) else _listed(shape)
     made = [
         wrap(leaf, mesh, placements, s) if isinstance(leaf, Tensor) else leaf
         for leaf, s in zip(leaves, shapes, strict=True)

@@ -59,6 +59,7 @@ class DeviceMesh:
         self._groups = self._make_groups() if _groups is None else _groups
         self._root: DeviceMesh | None = None  # the mesh that this one is a part of
         self._flattened: dict[str, DeviceMesh] = {}
+        self._outer: DeviceMesh | None = None  # of a mesh of two: the first one
 
     def _make_groups(self):
         """One group per dim that this rank is in; every rank makes all groups, in one order."""

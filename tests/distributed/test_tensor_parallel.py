@@ -7,6 +7,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.distributed as dist
+import rushlight.distributed.checkpoint as dcp
 from rushlight import nn
 from rushlight.distributed.tensor import (
     DTensor,
@@ -342,3 +343,53 @@ def test_loss_parallel_equals_the_loss_of_whole_logits(shape, inner):
                     )
 
     dist.simulate(int(np.prod(shape)), program)
+
+
+def test_tensor_parallel_and_fully_shard_on_one_mesh(tmp_path):
+    """Rows of a mesh train on different data, columns share layers; a checkpoint of it is whole."""
+    from rushlight.distributed.fsdp import fully_shard
+
+    def made():
+        model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4), nn.LayerNorm(4))
+        with rl.no_grad():
+            for i, p in enumerate(model.parameters()):
+                p.copy_(rl.tensor(np.random.default_rng(i).standard_normal(tuple(p.shape))))
+        return model
+
+    def train(model, rows):
+        optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        data = rl.tensor(np.random.default_rng(9).standard_normal((8, 4))).float()
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(data[rows]).square().mean().backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+        return norm
+
+    whole = made()
+    expected = train(whole, slice(None))
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        model = made()
+        plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+        parallelize_module(model, mesh["tp"], plan)
+        with pytest.raises(ValueError, match="another part of the same mesh"):
+            fully_shard(model[0], mesh=init_device_mesh("cpu", (4,)))
+        with pytest.raises(ValueError, match="has no forward"):
+            fully_shard(nn.ModuleList([nn.Linear(2, 2)]), mesh=mesh["dp"])
+        for layer in (model[0], model[2]):
+            fully_shard(layer, mesh=mesh["dp"])
+        fully_shard(model, mesh=mesh["dp"])
+        here = mesh.get_local_rank("dp")
+        norm = train(model, slice(4 * here, 4 * here + 4))
+        rl.testing.assert_close(norm, expected, rtol=1e-4, atol=1e-5)
+        for mine, theirs in zip(model.parameters(), whole.parameters(), strict=True):
+            rl.testing.assert_close(mine.full_tensor(), theirs.detach(), rtol=1e-4, atol=1e-5)
+        dcp.save({"model": model}, checkpoint_id=tmp_path)
+
+    dist.simulate(4, program)
+    again = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4), nn.LayerNorm(4))
+    dcp.load({"model": again}, checkpoint_id=tmp_path)
+    for mine, theirs in zip(again.parameters(), whole.parameters(), strict=True):
+        rl.testing.assert_close(mine.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)

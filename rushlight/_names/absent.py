@@ -117,6 +117,11 @@ REASONS = {
         "distributed.fsdp.fully_shard and distributed.tensor.parallel are (docs/distributed.md)",
         PLANNED,
     ),
+    "sharded tensors": (
+        "ShardedTensor is PyTorch's older form of DTensor, with cuts and remote parts of its own",
+        "distributed.tensor.DTensor; distributed.checkpoint loads what was saved from either",
+        NOT_PLANNED,
+    ),
     "sparse": (
         "two of four elements in a row (semi-structured) is no layout here",
         "rushlight.sparse has the layouts COO, CSR, CSC, BSR and BSC",
@@ -138,7 +143,7 @@ AREAS = {
     "cuda": "CUDA interface",
     "distributed": "distributed",
     "distributed._composable": "sharding",
-    "distributed._shard": "sharding",
+    "distributed._shard": "sharded tensors",
     "distributed._tensor": "sharding",
     "distributed.checkpoint": "sharding",
     "distributed.device_mesh": "sharding",

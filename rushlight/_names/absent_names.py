@@ -69,7 +69,7 @@ ROWS = (
         "record_comm",
     ),
     ("distributed._composable", "sharding", "", "checkpoint contract replicate"),
-    ("distributed._shard.sharded_tensor", "sharding", "Shard ShardedTensor", ""),
+    ("distributed._shard.sharded_tensor", "sharded tensors", "Shard ShardedTensor", ""),
     (
         "distributed.checkpoint",
         "sharding",

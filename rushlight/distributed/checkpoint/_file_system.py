@@ -19,8 +19,9 @@ class FileSystemBase(ABC):
 
     @contextmanager
     @abstractmethod
-    def create_stream(self, path: Place, mode: str) -> Iterator[Any]:
+    def create_stream(self, path: Place, mode: str) -> Iterator[IO[Any]]:
         """An open file."""
+        raise NotImplementedError
         yield
 
     @abstractmethod

@@ -77,11 +77,9 @@ class DefaultSavePlanner(SavePlanner):
         self._cached_plans_key: str = type(self).__name__
 
     def set_up_planner(
-        self,
-        state_dict: STATE_DICT_TYPE,
-        storage_meta: StorageMeta | None = None,
+        self, state_dict: STATE_DICT_TYPE, storage_meta: StorageMeta | None = None,
         is_coordinator: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Takes the state dict, flat or as it is."""
         if self.flatten_state_dict:
             state_dict, self.mappings = flatten_state_dict(state_dict)
@@ -157,7 +155,7 @@ class DefaultSavePlanner(SavePlanner):
         """The value in the state dict, to be replaced by planners that have it elsewhere."""
         return find_state_dict_object(self.state_dict, index)
 
-    def transform_object(self, write_item: WriteItem, object: Any) -> Any:
+    def transform_object(self, write_item: WriteItem, object: Any) -> Tensor | io.BytesIO:
         """What is written of a value, to be replaced by planners that change it."""
         if write_item.type == WriteItemType.BYTE_IO:
             data = io.BytesIO()
@@ -189,11 +187,9 @@ class DefaultLoadPlanner(LoadPlanner):
         self.allow_partial_load = allow_partial_load
 
     def set_up_planner(
-        self,
-        state_dict: STATE_DICT_TYPE,
-        metadata: Metadata | None = None,
+        self, state_dict: STATE_DICT_TYPE, metadata: Metadata | None = None,
         is_coordinator: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Takes the state dict, flat or as it is; tensors on the meta device get memory."""
         self.original_state_dict = with_memory(state_dict)
         if self.flatten_state_dict:
@@ -262,11 +258,9 @@ class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
         return any(".".join(map(str, path[:n])) in self.keys for n in range(1, len(path)))
 
     def set_up_planner(
-        self,
-        state_dict: STATE_DICT_TYPE,
-        metadata: Metadata | None = None,
+        self, state_dict: STATE_DICT_TYPE, metadata: Metadata | None = None,
         is_coordinator: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Fills an empty state dict with room for what is to be read."""
         if state_dict or metadata is None:
             raise ValueError(f"{type(self).__name__} needs an empty state dict, and metadata")

@@ -107,7 +107,23 @@ def _on_host(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().contiguous()
 
 
-class FileSystemWriter(StorageWriter, BlockingAsyncStager):
+class _OfFolder:
+    """What the writer and the reader of a folder share."""
+
+    path: Place
+
+    @property
+    def checkpoint_id(self) -> Place:
+        """The folder."""
+        return self.path
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: Place) -> bool:
+        """Whether it is a path of this machine's."""
+        return FileSystem.validate_checkpoint_id(checkpoint_id)
+
+
+class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
     """Writes a checkpoint into a folder.
 
     The files are those of PyTorch, which reads them: one per rank with the items one behind the
@@ -293,16 +309,6 @@ class FileSystemWriter(StorageWriter, BlockingAsyncStager):
         """The folder, and the number of this save."""
         return StorageMeta(checkpoint_id=os.fspath(self.path), save_id=self.save_id)
 
-    @property
-    def checkpoint_id(self) -> Place:
-        """The folder."""
-        return self.path
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: Place) -> bool:
-        """Whether it is a path that something can be written to."""
-        return FileSystem.validate_checkpoint_id(checkpoint_id)
-
 
 def _written(stream: Any, item: WriteItem, planner: SavePlanner, file: str) -> WriteResult:
     start = stream.tell()
@@ -319,7 +325,7 @@ def _written(stream: Any, item: WriteItem, planner: SavePlanner, file: str) -> W
     return WriteResult(item.index, length, _StorageInfo(file, start, length))
 
 
-class FileSystemReader(StorageReader):
+class FileSystemReader(_OfFolder, StorageReader):
     """Reads a checkpoint from a folder, which FileSystemWriter wrote, here or in PyTorch.
 
     Arguments:
@@ -415,16 +421,6 @@ class FileSystemReader(StorageReader):
                 ends = zip(item.storage_offsets, item.lengths, strict=True)
                 box = tuple(slice(first, first + n) for first, n in ends)
                 _hand_over(part[box] if box else part[...], item, planner)
-
-    @property
-    def checkpoint_id(self) -> Place:
-        """The folder."""
-        return self.path
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: Place) -> bool:
-        """Whether it is a path of this machine's."""
-        return FileSystem.validate_checkpoint_id(checkpoint_id)
 
 
 def _read_item(view: FileView, item: ReadItem, planner: LoadPlanner) -> None:

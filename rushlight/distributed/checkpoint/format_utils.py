@@ -161,11 +161,9 @@ class DynamicMetaLoadPlanner(DefaultLoadPlanner):
     does, tensors only."""
 
     def set_up_planner(
-        self,
-        state_dict: STATE_DICT_TYPE,
-        metadata: Metadata | None = None,
+        self, state_dict: STATE_DICT_TYPE, metadata: Metadata | None = None,
         is_coordinator: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Takes the state dict, and makes metadata of it."""
         super().set_up_planner(state_dict, metadata, is_coordinator)
         found: dict[str, Any] = {}

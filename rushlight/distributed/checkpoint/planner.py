@@ -82,13 +82,19 @@ class WriteItem:
 
 
 @dataclass(frozen=True)
-class ReadItem:
-    """One box to read: ``lengths`` elements from ``storage_offsets`` of the stored chunk
-    ``storage_index`` to ``dest_offsets`` of the tensor ``dest_index``."""
+class _Destination:
+    """Where what is read goes."""
 
     type: LoadItemType
     dest_index: MetadataIndex
     dest_offsets: Size
+
+
+@dataclass(frozen=True)
+class ReadItem(_Destination):
+    """One box to read: ``lengths`` elements from ``storage_offsets`` of the stored chunk
+    ``storage_index`` to ``dest_offsets`` of the tensor ``dest_index``."""
+
     storage_index: MetadataIndex
     storage_offsets: Size
     lengths: Size
@@ -131,11 +137,9 @@ class SavePlanner(abc.ABC):
 
     @abc.abstractmethod
     def set_up_planner(
-        self,
-        state_dict: STATE_DICT_TYPE,
-        storage_meta: StorageMeta | None = None,
+        self, state_dict: STATE_DICT_TYPE, storage_meta: StorageMeta | None = None,
         is_coordinator: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """What is to be saved; it is not given again."""
 
     @abc.abstractmethod
@@ -165,11 +169,9 @@ class LoadPlanner:
 
     @abc.abstractmethod
     def set_up_planner(
-        self,
-        state_dict: STATE_DICT_TYPE,
-        metadata: Metadata | None = None,
+        self, state_dict: STATE_DICT_TYPE, metadata: Metadata | None = None,
         is_coordinator: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """What is to be filled, and what the checkpoint holds."""
 
     @abc.abstractmethod

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from rushlight._names.missing import fill
-from rushlight.distributed.pipelining._schedules import (
-    PipelineScheduleMulti,
-    PipelineScheduleSingle,
-    Schedule1F1B,
-    ScheduleGPipe,
-    ScheduleInterleaved1F1B,
-    ScheduleLoopedBFS,
-)
+from rushlight.distributed.pipelining import _schedules
+from rushlight.distributed.pipelining._schedules import *  # noqa: F403
 
-__all__ = [
-    "PipelineScheduleMulti",
-    "PipelineScheduleSingle",
-    "Schedule1F1B",
-    "ScheduleGPipe",
-    "ScheduleInterleaved1F1B",
-    "ScheduleLoopedBFS",
-    "get_schedule_class",
-]
+__all__ = ["get_schedule_class", *_schedules.__all__]
 
-_NAMED = {
-    "1F1B": Schedule1F1B,
-    "Interleaved1F1B": ScheduleInterleaved1F1B,
-    "GPipe": ScheduleGPipe,
-    "LoopedBFS": ScheduleLoopedBFS,
-    "PipelineScheduleSingle": PipelineScheduleSingle,
-    "PipelineScheduleMulti": PipelineScheduleMulti,
-}
+_NAMED = {name.removeprefix("Schedule"): getattr(_schedules, name) for name in _schedules.__all__}
 
 
-def get_schedule_class(
-    schedule_name: str,
-) -> type[PipelineScheduleSingle] | type[PipelineScheduleMulti]:
+def get_schedule_class(schedule_name: str) -> type:
     """The schedule of a name, in letters of any case.
 
     Example:

@@ -103,7 +103,7 @@ class DistributedDataParallel(Module, Joinable):
         module: Module, params_and_buffers_to_ignore: list[str]
     ) -> None:
         """Parameters and buffers of these names are left to each process."""
-        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore  # type: ignore[assignment]
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
     @property
     def device_type(self) -> str:

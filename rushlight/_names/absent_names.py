@@ -73,7 +73,7 @@ ROWS = (
     (
         "distributed.checkpoint",
         "sharding",
-        "HuggingFaceStorageReader HuggingFaceStorageWriter QuantizedHuggingFaceStorageReader",
+        "QuantizedHuggingFaceStorageReader",
         "",
     ),
     (
@@ -158,11 +158,6 @@ ALIASES = (
         "distributed.algorithms._checkpoint.checkpoint_wrapper",
         "distributed._checkpoint_wrapper",
         "*",
-    ),
-    (
-        "distributed.checkpoint.hf_storage",
-        "distributed.checkpoint",
-        "HuggingFaceStorageReader HuggingFaceStorageWriter",
     ),
     ("distributed.constants", "distributed.distributed_c10d", "default_pg_timeout"),
     ("distributed.tensor.experimental", "distributed._one_process", "implicit_replication"),

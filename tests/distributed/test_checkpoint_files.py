@@ -1,5 +1,6 @@
 """distributed.checkpoint: files of PyTorch and of hostile people, planners, storages, formats."""
 
+import json
 import os
 import pickle
 import pickletools
@@ -28,6 +29,7 @@ from rushlight.distributed.checkpoint.state_dict_loader import _load_state_dict_
 from rushlight.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
 from rushlight.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
 from rushlight.utils._pytree import tree_flatten, tree_map
+from rushlight.utils.safetensors import load_file
 
 TESTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS / "oracle"))
@@ -283,3 +285,48 @@ def test_each_rank_by_itself_and_copies_by_a_thread(tmp_path):
         stager.close()
 
     dist.simulate(2, program)
+
+
+def test_folders_as_hugging_face_lays_them_out(tmp_path):
+    expected = {"a": rl.arange(10.0).view(5, 2), "b": rl.ones(3, dtype=rl.bfloat16)}
+    files = {"a": 1, "b": 2}
+
+    def filled(folder, cut=lambda t: t):
+        found = {name: cut(rl.zeros_like(t)) for name, t in expected.items()}
+        dcp.load(found, storage_reader=dcp.HuggingFaceStorageReader(folder))
+        return found
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+
+        def cut(tensor):
+            return distribute_tensor(tensor, mesh, [Shard(0)])
+
+        parts = {name: cut(t) for name, t in expected.items()}
+        with pytest.raises(dcp.CheckpointException, match="save_distributed=True"):
+            dcp.save(parts, storage_writer=dcp.HuggingFaceStorageWriter(tmp_path / "no"))
+        for folder, together in (("parts", False), ("both", True)):
+            writer = dcp.HuggingFaceStorageWriter(
+                tmp_path / folder, files, save_distributed=True, enable_consolidation=together
+            )
+            dcp.save(parts, storage_writer=writer)
+        dcp.save(expected, storage_writer=dcp.HuggingFaceStorageWriter(tmp_path / "whole", files))
+        for folder in ("parts", "both", "whole"):
+            for name, got in filled(tmp_path / folder, cut).items():
+                assert (got.full_tensor() == expected[name]).all()
+
+    dist.simulate(2, program)
+    for folder in ("parts", "both", "whole"):
+        for name, got in filled(tmp_path / folder).items():
+            assert got.dtype == expected[name].dtype and (got == expected[name]).all()
+    names = [f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
+    assert sorted(os.listdir(tmp_path / "both"))[:2] == names
+    index = json.loads((tmp_path / "both" / "model.safetensors.index.json").read_text())
+    assert index["weight_map"] == dict(zip("ab", names, strict=True))
+    assert index["metadata"]["total_size"] == 46
+    whole = load_file(tmp_path / "both" / names[0])
+    assert list(whole) == ["a"] and (whole["a"] == expected["a"]).all()
+    with pytest.raises(dcp.CheckpointException, match="is none"):
+        dcp.save({"n": 1}, storage_writer=dcp.HuggingFaceStorageWriter(tmp_path / "no"))
+    with pytest.raises(dcp.CheckpointException, match="no safetensors file"):
+        filled(tmp_path)

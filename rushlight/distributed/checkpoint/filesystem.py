@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import os
 import re
 import threading
@@ -51,6 +52,7 @@ __all__ = [
 DEFAULT_SUFFIX = ".distcp"
 _SAFETENSORS_SUFFIX = ".safetensors"
 _METADATA = ".metadata"
+_OFFSETS = "DCP_SHARDING_INFO"  # in safetensors files: where their parts begin
 CURRENT_DCP_VERSION = "1.0.0"
 # Files that a save may leave behind when it is killed; a later one removes them.
 _OURS = re.compile(r"([0-9a-f]{12})?__\d+_\d+\.(distcp|safetensors)$")
@@ -214,13 +216,16 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
             for rank, plan in enumerate(plans)
         ]
 
-    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future:
-        """Writes the files, in threads if there are to be several."""
-        count = self.thread_count
-        groups = _shared_out(plan.items, count if self.single_file_per_rank else 1)
+    def _files_of(self, plan: SavePlan) -> list[tuple[str, list[WriteItem]]]:
+        """The names of this rank's files, and what goes into each."""
+        groups = _shared_out(plan.items, self.thread_count)
         if not self.single_file_per_rank:
             groups = [[item] for item in plan.items]
-        todo = [(f"{plan.storage_data.prefix}{n}", items) for n, items in enumerate(groups)]
+        return [(f"{plan.storage_data.prefix}{n}", items) for n, items in enumerate(groups)]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future:
+        """Writes the files, in threads if there are to be several."""
+        todo = self._files_of(plan)
         results: list[WriteResult] = []
         errors: list[BaseException] = []
 
@@ -235,7 +240,7 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
             except BaseException as error:
                 errors.append(error)
 
-        threads = [threading.Thread(target=work) for _ in range(count - 1)]
+        threads = [threading.Thread(target=work) for _ in range(self.thread_count - 1)]
         for thread in threads:
             thread.start()
         work()
@@ -250,7 +255,7 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
     def _write_file(
         self, name: str, items: list[WriteItem], planner: SavePlanner
     ) -> list[WriteResult]:
-        results, tensors = [], {}
+        results, tensors, offsets = [], {}, {}
         apart = self.serialization_format is SerializationFormat.SAFETENSORS
         inside = [i for i in items if not apart or i.type == WriteItemType.BYTE_IO]
         if inside:
@@ -274,12 +279,14 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
             shared = any(t.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
                          for t in tensors.values())  # fmt: skip
             tensors[item.index.fqn] = tensor.clone() if shared else tensor
+            offsets[item.index.fqn] = {"saved_offsets": list(item.index.offset or ())}
             info = _StorageInfo(name + _SAFETENSORS_SUFFIX, 0, tensor.nbytes)
             results.append(WriteResult(item.index, tensor.nbytes, info))
         if tensors:
             path = self.fs.concat_path(self.path, name + _SAFETENSORS_SUFFIX)
+            about = {"format": "pt", "DCP_VERSION": "1.0", _OFFSETS: json.dumps(offsets)}
             with self.fs.create_stream(path, "wb") as stream:
-                stream.write(safetensors.save(tensors, {"format": "pt"}))
+                stream.write(safetensors.save(tensors, about))
                 if self.sync_files:
                     flush(stream)
         return results

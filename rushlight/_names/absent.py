@@ -168,7 +168,7 @@ MODULES = frozenset(
     distributed._tensor.experimental distributed._tensor.placement_types
     distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper
     distributed.constants
-    distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia
+    fx.experimental.proxy_tensor mps mtia
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package utils.backend_registration
     utils.bottleneck utils.mobile_optimizer xpu""".split()

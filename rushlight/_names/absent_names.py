@@ -82,7 +82,6 @@ ROWS = (
         "",
         "_find_pg_by_ranks_and_tag",
     ),
-    ("distributed.fsdp", "sharding", "", "register_fsdp_forward_method"),
     ("distributed.nn", "distributed", "RemoteModule", ""),
     (
         "distributed.optim",
@@ -100,7 +99,7 @@ ROWS = (
         "distributed.tensor.experimental",
         "sharding",
         "",
-        "context_parallel local_map register_sharding",
+        "context_parallel register_sharding",
     ),
     (
         "export",
@@ -160,7 +159,6 @@ ALIASES = (
         "*",
     ),
     ("distributed.constants", "distributed.distributed_c10d", "default_pg_timeout"),
-    ("distributed.tensor.experimental", "distributed._one_process", "implicit_replication"),
     ("onnx.utils", "onnx", "export is_in_onnx_export register_custom_op_symbolic"),
 )
 

@@ -17,6 +17,7 @@ from rushlight.distributed.tensor import (
     distribute_tensor,
     init_device_mesh,
 )
+from rushlight.distributed.tensor.experimental import implicit_replication, local_map
 from rushlight.nn import functional as F
 
 
@@ -337,3 +338,37 @@ def test_small_things_of_dtensors():
     dist.simulate(2, program)
     assert [str(p) for p in (Shard(1), Replicate(), Partial())] == ["S(1)", "R", "P(sum)"]
     assert repr(Partial("avg")) == "Partial(avg)"
+
+
+def test_plain_tensors_beside_dtensors():
+    """implicit_replication, and local_map."""
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        x = distribute_tensor(rl.arange(4.0), mesh, [Shard(0)]).requires_grad_()
+        with pytest.raises(RuntimeError, match="mixed"):
+            x * rl.ones(4)
+        with implicit_replication():
+            y = x * rl.tensor([1.0, 2.0, 3.0, 4.0])
+        assert y.placements == (Shard(0),)
+        y.sum().backward()
+        assert x.grad.full_tensor().tolist() == [1, 2, 3, 4]
+
+        @local_map(out_placements=([Shard(0)], [Partial()]), in_placements=([Shard(0)], None))
+        def twice_and_sum(t, factor):
+            assert type(t) is rl.Tensor and t.shape == (2,)
+            return t * factor, t.sum()
+
+        doubled, total = twice_and_sum(x.detach(), 2)
+        assert doubled.full_tensor().tolist() == [0, 2, 4, 6] and total.full_tensor() == 6
+        whole = x.detach().redistribute(mesh, [Replicate()])
+        with pytest.raises(ValueError, match="redistribute_inputs=True"):
+            twice_and_sum(whole, 2)
+        moved = local_map(lambda t: t + 1, [Shard(0)], ([Shard(0)],), redistribute_inputs=True)
+        assert moved(whole).full_tensor().tolist() == [1, 2, 3, 4]
+        with pytest.raises(ValueError, match="arguments"):
+            moved(whole, whole)
+        with pytest.raises(ValueError, match="results"):
+            local_map(lambda t: (t, t), ([Shard(0)],))(whole)
+
+    dist.simulate(2, program)

@@ -393,3 +393,35 @@ def test_tensor_parallel_and_fully_shard_on_one_mesh(tmp_path):
     dcp.load({"model": again}, checkpoint_id=tmp_path)
     for mine, theirs in zip(again.parameters(), whole.parameters(), strict=True):
         rl.testing.assert_close(mine.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_methods_beside_forward_find_whole_parameters():
+    from rushlight.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    class Model(nn.Linear):
+        def twice(self, x):
+            assert self.weight.shape == (4, 4) and not isinstance(self.weight, DTensor)
+            return self(self(x))
+
+    def program(rank):
+        model = Model(4, 4)
+        with rl.no_grad():
+            model.weight.copy_(rl.tensor(np.random.default_rng(0).standard_normal((4, 4))))
+            model.bias.fill_(0.5)
+        x = rl.ones(2, 4)
+        expected = model.twice(x)
+        expected.sum().backward()
+        gradient = model.weight.grad
+        model.weight.grad = None
+        register_fsdp_forward_method(model, "twice")  # nothing, as it is not cut
+        fully_shard(model)
+        with pytest.raises(ValueError, match="no method"):
+            register_fsdp_forward_method(model, "thrice")
+        register_fsdp_forward_method(model, "twice")
+        got = model.twice(x)
+        got.sum().backward()
+        rl.testing.assert_close(got, expected)
+        rl.testing.assert_close(model.weight.grad.full_tensor(), gradient)
+        assert isinstance(model.weight, DTensor)
+
+    dist.simulate(2, program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeVar
 
 from rushlight._C import Tensor
@@ -17,7 +18,7 @@ from rushlight.distributed.tensor._modules import distribute_parameter
 from rushlight.nn import Module, ModuleDict, ModuleList, Parameter
 from rushlight.utils._pytree import tree_map
 
-__all__ = ["FSDPModule", "fully_shard"]
+__all__ = ["FSDPModule", "fully_shard", "register_fsdp_forward_method"]
 
 _M = TypeVar("_M")  # a module, or a list of modules
 
@@ -191,6 +192,35 @@ def fully_shard(
     for m in modules:
         _watch(m, unit, first=m is modules[0], last=m is modules[-1])
     return module
+
+
+def register_fsdp_forward_method(module: Module, method_name: str) -> None:
+    """Lets a method beside forward find whole parameters, too: ``generate``, say. Modules that
+    fully_shard did not cut are left as they are.
+
+    Arguments:
+        module: one that fully_shard has cut.
+        method_name: the name of its method.
+    """
+    if not isinstance(module, FSDPModule):
+        return
+    method = getattr(module, method_name, None)
+    if not callable(method):
+        raise ValueError(
+            f"register_fsdp_forward_method: {type(module).__name__} has no method {method_name!r}"
+        )
+    unit = module._fsdp_unit
+
+    @functools.wraps(method)
+    def gathered(*args: Any, **kwargs: Any) -> Any:
+        if unit.parameters:
+            unit.put()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            unit.take()
+
+    setattr(module, method_name, gathered)
 
 
 def _keep_on_cpu(module: Module, name: str, policy: CPUOffloadPolicy) -> None:

@@ -77,6 +77,7 @@ class Unit:
         self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
         self.policy, self.drops = policy, drops
         self.syncs = True
+        self._uses = 0  # calls that are under way
         self.divisor: float | None = None
         self.computes_on: str | None = None  # the kind of device, where parts lie elsewhere
         self.ahead_forward: list[Unit] = []  # gathered while this one computes
@@ -90,7 +91,10 @@ class Unit:
     # Forward
 
     def put(self) -> None:
-        """Whole parameters stand in the modules from now on."""
+        """Whole parameters stand in the modules from now on; methods may call each other."""
+        self._uses += 1
+        if self._uses > 1:
+            return
         whole = _Unshard.apply(self, *self._own())
         for (module, name), i in zip(self.places, self.indices, strict=True):
             module._parameters[name] = self._as_used(i, whole[i])
@@ -118,6 +122,9 @@ class Unit:
 
     def take(self) -> None:
         """The parts stand there again."""
+        self._uses = max(0, self._uses - 1)
+        if self._uses:
+            return
         for (module, name), i in zip(self.places, self.indices, strict=True):
             module._parameters[name] = self.parameters[i]
         if self._hooks is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import rushlight
@@ -11,6 +12,19 @@ from rushlight.distributed._placements import Partial, Replicate, Shard
 from rushlight.distributed.tensor._dtensor import DTensor, local_of, redistributed, wrap
 from rushlight.distributed.tensor._moves import gradient_is_partial
 from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+mixing = threading.local()  # .allowed: inside of implicit_replication
+
+
+def as_replicated(args, kwargs, mesh):
+    """The call with plain tensors as DTensors that are the same on all ranks."""
+    placements = tuple(Replicate() for _ in range(mesh.ndim))
+
+    def one(a: Any) -> Any:
+        plain = isinstance(a, Tensor) and not isinstance(a, DTensor)
+        return wrap(a, mesh, placements, a.shape) if plain else a
+
+    return tree_map(one, args), tree_map(one, kwargs)
 
 
 def dtensors(args, kwargs):

@@ -20,8 +20,10 @@ from rushlight.distributed._placements import Replicate, Shard
 from rushlight.distributed.tensor import _products, _shapes
 from rushlight.distributed.tensor._calls import (
     all_replicated,
+    as_replicated,
     check_mixed,
     dtensors,
+    mixing,
     moved,
     replace,
     run,
@@ -232,6 +234,9 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not tensors or name in PASSED:
         with _C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
+    if getattr(mixing, "allowed", False):
+        args, kwargs = as_replicated(args, kwargs, tensors[0]._mesh)
+        tensors = dtensors(args, kwargs)
     if name in GATHERED:
         whole = [t.full_tensor() for t in tensors]
         args, kwargs = replace(args, kwargs, whole)

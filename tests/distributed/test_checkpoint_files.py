@@ -287,6 +287,23 @@ def test_each_rank_by_itself_and_copies_by_a_thread(tmp_path):
     dist.simulate(2, program)
 
 
+def test_saves_that_overlap_leave_a_whole_one(tmp_path):
+    """Also the first ones of a folder, of which none is there yet."""
+
+    def program(rank):
+        futures = [
+            dcp.async_save({"x": rl.full((1000,), float(i)), "i": i}, checkpoint_id=tmp_path)
+            for i in range(4)
+        ]
+        for future in futures:
+            future.result(60)
+        found = {"x": rl.full((1000,), -1.0), "i": None}
+        dcp.load(found, checkpoint_id=tmp_path)
+        assert (found["x"] == found["i"]).all()
+
+    dist.simulate(2, program)
+
+
 def test_folders_as_hugging_face_lays_them_out(tmp_path):
     expected = {"a": rl.arange(10.0).view(5, 2), "b": rl.ones(3, dtype=rl.bfloat16)}
     files = {"a": 1, "b": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from abc import ABC, abstractmethod
@@ -70,7 +71,8 @@ class FileSystem(FileSystemBase):
     def rename(self, path: Place, new_path: Place) -> None:
         """Gives a file another name, in place of what has it; the folder is flushed."""
         os.replace(path, new_path)
-        _flush_folder(Path(new_path).parent)
+        with contextlib.suppress(OSError):  # not every file system can
+            _flush_folder(Path(new_path).parent)
 
     def init_path(self, path: Place) -> Path:
         """A Path."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
 import os
+import pickle
 import re
 import threading
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +58,11 @@ _METADATA = ".metadata"
 _OFFSETS = "DCP_SHARDING_INFO"  # in safetensors files: where their parts begin
 CURRENT_DCP_VERSION = "1.0.0"
 # Files that a save may leave behind when it is killed; a later one removes them.
-_OURS = re.compile(r"([0-9a-f]{12})?__\d+_\d+\.(distcp|safetensors)$")
+_OURS = re.compile(
+    r"(([0-9a-f]{12})?__\d+_\d+\.(distcp|safetensors)|\.metadata\.[0-9a-f-]{36}\.tmp)$"
+)
+_under_way: set[str] = set()  # folders that this process has named files for
+_STALE = 3600  # seconds; younger files may be those of a save that is under way
 
 
 @dataclass
@@ -175,6 +182,7 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
         self.save_id = str(uuid.uuid4())
         self.rank: int | None = None
         self.use_collectives = True
+        self._begun: list[Place] = []  # files of this save
 
     def reset(self, checkpoint_id: Place | None = None) -> None:
         """A new checkpoint begins, in this folder if one is named."""
@@ -204,17 +212,22 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
 
     def _prefix(self, rank: int) -> _StoragePrefix:
         # A checkpoint that is there keeps its files until the new one is whole.
-        new = uuid.uuid4().hex[:12] if self.fs.exists(self._metadata_path()) else ""
-        return _StoragePrefix(f"{new}__{rank}_")
+        taken = self.fs.exists(self._metadata_path()) or self._folder() in _under_way
+        return _StoragePrefix(f"{uuid.uuid4().hex[:12] if taken else ''}__{rank}_")
+
+    def _folder(self) -> str:
+        return os.path.abspath(self.path)
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Names each rank's files."""
-        return [
+        named = [
             plan
             if plan.storage_data is not None
             else dataclasses.replace(plan, storage_data=self._prefix(rank))
             for rank, plan in enumerate(plans)
         ]
+        _under_way.add(self._folder())
+        return named
 
     def _files_of(self, plan: SavePlan) -> list[tuple[str, list[WriteItem]]]:
         """The names of this rank's files, and what goes into each."""
@@ -226,6 +239,7 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future:
         """Writes the files, in threads if there are to be several."""
         todo = self._files_of(plan)
+        self._begun = []
         results: list[WriteResult] = []
         errors: list[BaseException] = []
 
@@ -259,9 +273,9 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
         apart = self.serialization_format is SerializationFormat.SAFETENSORS
         inside = [i for i in items if not apart or i.type == WriteItemType.BYTE_IO]
         if inside:
-            with self.fs.create_stream(
-                self.fs.concat_path(self.path, name + DEFAULT_SUFFIX), "wb"
-            ) as stream:
+            path = self.fs.concat_path(self.path, name + DEFAULT_SUFFIX)
+            self._begun.append(path)
+            with self.fs.create_stream(path, "wb") as stream:
                 for item in inside:
                     results.append(_written(stream, item, planner, name + DEFAULT_SUFFIX))
                 if self.sync_files:
@@ -284,6 +298,7 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
             results.append(WriteResult(item.index, tensor.nbytes, info))
         if tensors:
             path = self.fs.concat_path(self.path, name + _SAFETENSORS_SUFFIX)
+            self._begun.append(path)
             about = {"format": "pt", "DCP_VERSION": "1.0", _OFFSETS: json.dumps(offsets)}
             with self.fs.create_stream(path, "wb") as stream:
                 stream.write(safetensors.save(tensors, about))
@@ -299,18 +314,45 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
         metadata.storage_data = {r.index: r.storage_data for rank in results for r in rank}
         metadata.storage_meta = self.storage_meta()
         path = self._metadata_path()
+        before = self._files_before()
         draft = self.fs.concat_path(self.path, f"{os.path.basename(path)}.{self.save_id}.tmp")
         with self.fs.create_stream(draft, "wb") as stream:
             stream.write(dumps(metadata))
             if self.sync_files:
                 flush(stream)
         self.fs.rename(draft, path)
+        _under_way.discard(self._folder())
         if self.use_collectives and isinstance(self.fs, FileSystem):
             kept = {r.storage_data.relative_path for rank in results for r in rank}
-            for file in self.fs.ls(self.path):
-                name = os.path.basename(file)
-                if _OURS.match(name) and name not in kept:
+            self._remove_old(before - kept, kept)
+
+    def _files_before(self) -> set[str]:
+        """Those of the checkpoint that is there."""
+        from rushlight.distributed.checkpoint._metadata_file import read
+
+        try:
+            with self.fs.create_stream(self._metadata_path(), "rb") as stream:
+                found = read(stream.read(), "the old metadata").storage_data
+            return {info.relative_path for info in found.values()}
+        except (OSError, pickle.UnpicklingError, AttributeError):
+            return set()  # none, or of another kind: then its files are not ours
+
+    def _remove_old(self, named: set[str], kept: set[str]) -> None:
+        """What the replaced metadata named, and what saves that were killed have left long ago."""
+        assert isinstance(self.fs, FileSystem)
+        for file in self.fs.ls(self.path):
+            name = os.path.basename(file)
+            with contextlib.suppress(OSError):  # the new checkpoint is whole all the same
+                stale = time.time() - os.stat(file).st_mtime > _STALE
+                if _OURS.match(name) and name not in kept and (name in named or stale):
                     self.fs.rm_file(file)
+
+    def _discard(self) -> None:
+        """The save has failed: this rank's files go."""
+        _under_way.discard(self._folder())
+        for path in self._begun:
+            with contextlib.suppress(OSError):
+                self.fs.rm_file(path)
 
     def storage_meta(self) -> StorageMeta | None:
         """The folder, and the number of this save."""

@@ -119,7 +119,14 @@ class _Save:
         return self.metadata
 
     def write(self, ranks: _DistWrapper) -> Metadata:
-        """Writes what was planned."""
+        """Writes what was planned; a storage may take back what is of no use."""
+        try:
+            return self._written(ranks)
+        except BaseException:
+            getattr(self.writer, "_discard", lambda: None)()
+            raise
+
+    def _written(self, ranks: _DistWrapper) -> Metadata:
         if self.use_collectives:
             return ranks.all_reduce("write", self._write, self._finish)
         # Each rank by itself; they only tell each other how it went.

@@ -85,8 +85,8 @@ def test_public_functions_are_annotated():
 
 
 # Results that are what users' objects are: of a module's forward, of a function that was passed, of
-# a file, of a Node, of what fx runs. Lower the numbers when there are fewer.
-MOST_ANY = 88
+# a file, of a state dict, of a Node, of what fx runs. Lower the numbers when there are fewer.
+MOST_ANY = 90
 MOST_ANY_IN_STUBS = 2
 
 

@@ -117,6 +117,11 @@ REASONS = {
         "distributed.fsdp.fully_shard and distributed.tensor.parallel are (docs/distributed.md)",
         PLANNED,
     ),
+    "sharded tensors": (
+        "ShardedTensor is PyTorch's older form of DTensor, with cuts and remote parts of its own",
+        "distributed.tensor.DTensor; distributed.checkpoint loads what was saved from either",
+        NOT_PLANNED,
+    ),
     "sparse": (
         "two of four elements in a row (semi-structured) is no layout here",
         "rushlight.sparse has the layouts COO, CSR, CSC, BSR and BSC",
@@ -138,7 +143,7 @@ AREAS = {
     "cuda": "CUDA interface",
     "distributed": "distributed",
     "distributed._composable": "sharding",
-    "distributed._shard": "sharding",
+    "distributed._shard": "sharded tensors",
     "distributed._tensor": "sharding",
     "distributed.checkpoint": "sharding",
     "distributed.device_mesh": "sharding",
@@ -162,9 +167,8 @@ MODULES = frozenset(
     distributed._shard.sharded_tensor distributed._tensor distributed._tensor.device_mesh
     distributed._tensor.experimental distributed._tensor.placement_types
     distributed.algorithms._checkpoint distributed.algorithms._checkpoint.checkpoint_wrapper
-    distributed.checkpoint.default_planner distributed.checkpoint.hf_storage
-    distributed.checkpoint.metadata distributed.checkpoint.optimizer distributed.constants
-    distributed.tensor.experimental fx.experimental.proxy_tensor mps mtia
+    distributed.constants
+    fx.experimental.proxy_tensor mps mtia
     onnx.symbolic_opset10 onnx.symbolic_opset11 onnx.symbolic_opset12 onnx.symbolic_opset13
     onnx.symbolic_opset9 onnx.utils package utils.backend_registration
     utils.bottleneck utils.mobile_optimizer xpu""".split()

@@ -69,30 +69,19 @@ ROWS = (
         "record_comm",
     ),
     ("distributed._composable", "sharding", "", "checkpoint contract replicate"),
-    ("distributed._shard.sharded_tensor", "sharding", "Shard ShardedTensor", ""),
+    ("distributed._shard.sharded_tensor", "sharded tensors", "Shard ShardedTensor", ""),
     (
         "distributed.checkpoint",
         "sharding",
-        """BytesStorageMetadata ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner
-        HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata ReadItem
-        SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem""",
-        "load_sharded_optimizer_state_dict",
-    ),
-    (
-        "distributed.checkpoint.metadata",
-        "sharding",
-        """BytesStorageMetadata ChunkStorageMetadata MetadataIndex TensorProperties
-        TensorStorageMetadata""",
+        "QuantizedHuggingFaceStorageReader",
         "",
     ),
-    ("distributed.checkpoint.optimizer", "sharding", "", "load_sharded_optimizer_state_dict"),
     (
         "distributed.distributed_c10d",
         "distributed",
         "",
         "_find_pg_by_ranks_and_tag",
     ),
-    ("distributed.fsdp", "sharding", "", "register_fsdp_forward_method"),
     ("distributed.nn", "distributed", "RemoteModule", ""),
     (
         "distributed.optim",
@@ -110,13 +99,7 @@ ROWS = (
         "distributed.tensor.experimental",
         "sharding",
         "",
-        "context_parallel local_map register_sharding",
-    ),
-    (
-        "distributed.tensor.parallel",
-        "sharding",
-        "",
-        "loss_parallel",
+        "context_parallel register_sharding",
     ),
     (
         "export",
@@ -175,19 +158,7 @@ ALIASES = (
         "distributed._checkpoint_wrapper",
         "*",
     ),
-    (
-        "distributed.checkpoint.default_planner",
-        "distributed.checkpoint",
-        "DefaultLoadPlanner DefaultSavePlanner",
-    ),
-    (
-        "distributed.checkpoint.hf_storage",
-        "distributed.checkpoint",
-        "HuggingFaceStorageReader HuggingFaceStorageWriter",
-    ),
-    ("distributed.checkpoint.metadata", "distributed.checkpoint", "Metadata"),
     ("distributed.constants", "distributed.distributed_c10d", "default_pg_timeout"),
-    ("distributed.tensor.experimental", "distributed._one_process", "implicit_replication"),
     ("onnx.utils", "onnx", "export is_in_onnx_export register_custom_op_symbolic"),
 )
 

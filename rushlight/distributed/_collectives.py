@@ -11,6 +11,7 @@ from typing import Any
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
+from rushlight.distributed._errors import DistArgumentError
 from rushlight.distributed._groups import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -26,7 +27,7 @@ from rushlight.distributed._groups import (
 )
 from rushlight.distributed._process_groups import _is_outside, _rank_in, get_world_size
 from rushlight.distributed._reductions import ReduceOp, reduction
-from rushlight.distributed._user_backends import issue_to_user
+from rushlight.distributed._user_backends import DoneWork, issue_to_user
 from rushlight.distributed._world import world
 
 __all__ = [
@@ -101,7 +102,7 @@ def root_of(
         assert rank is not None
         return _rank_in(member, rank)
     if not 0 <= group_rank < len(member.ranks):
-        raise ValueError(f"Group rank {group_rank} is not part of group {member.group}")
+        raise DistArgumentError(f"Group rank {group_rank} is not part of group {member.group}")
     return group_rank
 
 
@@ -113,7 +114,7 @@ def _check_list(what, name, tensors, like, group):
         raise TypeError(f"{what}: {name} must be a list of tensors, got {type(tensors).__name__}")
     size = get_world_size(group)
     if len(tensors) != size:
-        raise ValueError(
+        raise DistArgumentError(
             f"{what}: {name} must hold one tensor per rank, {size}, got {len(tensors)}"
         )
     for other in tensors:
@@ -147,8 +148,19 @@ def all_reduce_coalesced(
 ) -> Work | None:
     """all_reduce of several tensors of one dtype, in one message."""
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if any(isinstance(t, Tensor) and t.layout != rushlight.strided for t in tensors):
+        return _all_reduce_sparse(tensors, op, group, async_op)
     number, tensors = reduction("all_reduce", op, tensors, in_place=True)
     return issue("all_reduce", group, async_op, ALL_REDUCE, tensors, tensors, reduce=number)
+
+
+def _all_reduce_sparse(tensors, op, group, async_op):
+    from rushlight.distributed._sparse_collectives import all_reduce_sparse
+
+    if not _is_outside(group):
+        for tensor in tensors:
+            all_reduce_sparse(tensor, op, group)
+    return DoneWork(tensors) if async_op else None
 
 
 def reduce(
@@ -275,14 +287,14 @@ def _counts(name, tensor, sizes, group):
     rows = tensor.shape[0] if tensor.dim() else 1
     if not sizes:
         if rows % ranks != 0:
-            raise ValueError(
+            raise DistArgumentError(
                 f"all_to_all_single: {name} has {rows} rows, which {ranks} ranks cannot share "
                 "equally; pass split sizes"
             )
         sizes = [rows // ranks] * ranks
     sizes = [int(size) for size in sizes]
     if len(sizes) != ranks or sum(sizes) != rows:
-        raise ValueError(
+        raise DistArgumentError(
             f"all_to_all_single: the split sizes of {name} must be {ranks} with the sum {rows}, "
             f"got {sizes}"
         )

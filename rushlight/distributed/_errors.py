@@ -1,6 +1,7 @@
 """The errors of the distributed package."""
 
 __all__ = [
+    "DistArgumentError",
     "DistBackendError",
     "DistError",
     "DistNetworkError",
@@ -27,3 +28,7 @@ class DistStoreError(DistError):
 
 class DistNotInitializedError(ValueError, RuntimeError):
     """A question that needs a process group."""
+
+
+class DistArgumentError(ValueError, RuntimeError):
+    """A rank that is none of the group's, or a list that has not one tensor per rank."""

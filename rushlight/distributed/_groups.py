@@ -10,6 +10,7 @@ from typing import Any
 from rushlight import _C, cuda
 from rushlight._C import Tensor
 from rushlight._C import device as Device
+from rushlight.distributed._group_methods import GroupMethods
 from rushlight.futures import Future
 
 __all__ = ["ProcessGroup", "Work"]
@@ -139,7 +140,7 @@ class _LazyFuture(Future):
             threading.Thread(target=watch, daemon=True).start()
 
 
-class ProcessGroup:
+class ProcessGroup(GroupMethods):
     """Processes that compute together. init_process_group and new_group make them.
 
     A class of a user's derives from it, is made as ``ProcessGroup(rank, size)``, and has methods
@@ -185,9 +186,12 @@ class ProcessGroup:
         return self._place[1]
 
     def name(self) -> str:
-        """The engine that carries the tensors; of a user's group, its backend."""
+        """The backend; where devices have different ones, the engines that carry tensors."""
         own = getattr(self, "getBackendName", None)
-        return self._engine if own is None else own()
+        if own is not None:
+            return own()
+        names = set(self._backends.values())
+        return names.pop() if len(names) == 1 else self._engine
 
     def _user_for(self, tensors: list[Any] | None) -> ProcessGroup | None:
         """The user's group that carries these tensors, or None where the core does. Without

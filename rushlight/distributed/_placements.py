@@ -36,6 +36,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
     def is_shard(self, dim: int | None = None) -> bool:
         return dim is None or dim == self.dim
 
@@ -59,6 +62,9 @@ class _StridedShard(Shard):
 class Replicate(Placement):
     """The same on every device."""
 
+    def __str__(self) -> str:
+        return "R"
+
     def is_replicate(self) -> bool:
         return True
 
@@ -68,6 +74,12 @@ class Partial(Placement):
     """A part of a reduction that is still to be done."""
 
     reduce_op: str = "sum"
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
         return reduce_op is None or reduce_op == self.reduce_op

@@ -19,6 +19,7 @@ from rushlight.distributed._backends import (
     is_xccl_available,
     started_backends,
 )
+from rushlight.distributed._errors import DistArgumentError
 from rushlight.distributed._groups import BARRIER, ProcessGroup, Work
 from rushlight.distributed._stores import PrefixStore, core
 from rushlight.distributed._user_backends import NoEngines, make_user_groups
@@ -397,7 +398,7 @@ def get_global_rank(group: Any, group_rank: int) -> int:
     """The rank in the default group of a rank in a group."""
     ranks = world.member(group, "get_global_rank").ranks
     if not 0 <= group_rank < len(ranks):
-        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+        raise DistArgumentError(f"Group rank {group_rank} is not part of group {group}")
     return ranks[group_rank]
 
 
@@ -418,5 +419,5 @@ def _set_pg_timeout(timeout: timedelta, group: Any = None) -> None:
 
 def _rank_in(member: Member, global_rank: int) -> int:
     if global_rank not in member.ranks:
-        raise ValueError(f"Global rank {global_rank} is not part of group {member.group}")
+        raise DistArgumentError(f"Global rank {global_rank} is not part of group {member.group}")
     return member.ranks.index(global_rank)

@@ -55,4 +55,6 @@ def reduction(what: str, op: Any, tensors: list[Any], in_place: bool) -> tuple[i
         raise ValueError(
             f"{what}: PREMUL_SUM needs a factor: pass distributed._make_nccl_premul_sum(factor)"
         )
+    if not isinstance(op, (ReduceOp, int)):
+        raise TypeError(f"{what}: op must be a ReduceOp, got {op!r}")
     return ReduceOp(op).value, tensors

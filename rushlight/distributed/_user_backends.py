@@ -76,7 +76,7 @@ class NoEngines:
         return []
 
 
-class _DoneWork(Work):
+class DoneWork(Work):
     """A collective that was over when it was issued; of a recv, also who sent."""
 
     def __init__(self, outputs: list[Tensor] | None = None, source: int = -1) -> None:
@@ -144,7 +144,8 @@ def _create_work_from_future(future: Future) -> Work:
 def _method(group: ProcessGroup, what: str, *names: str) -> Callable[..., Any]:
     """The method of a user's group that carries a collective out, by the first name it has."""
     for name in names:
-        if hasattr(group, name):
+        # What ProcessGroup itself has ends here again.
+        if getattr(type(group), name, None) is not getattr(ProcessGroup, name, None):
             return getattr(group, name)
     wanted = " or ".join(f"`{name}`" for name in names)
     raise NotImplementedError(
@@ -267,7 +268,7 @@ def issue_to_user(
     )
     work = _CALLS[kind](call)
     if work is None:  # it is done
-        work = _DoneWork(outputs)
+        work = DoneWork(outputs)
     if not hasattr(work, "wait"):
         raise TypeError(
             f"{what}: {type(group).__name__} must return a distributed.Work, or None for what is "
@@ -277,5 +278,5 @@ def issue_to_user(
         return work
     work.wait()
     if kind == RECV:
-        return _DoneWork(outputs, ranks[root if root >= 0 else work._source_rank()])
+        return DoneWork(outputs, ranks[root if root >= 0 else work._source_rank()])
     return None

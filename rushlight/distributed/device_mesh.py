@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import rushlight
@@ -13,7 +14,15 @@ from rushlight.distributed._groups import ProcessGroup
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
+_current = threading.local()  # the meshes whose `with` blocks this thread is in
+
+
 def _check_device(device_type):
+    if isinstance(device_type, str) and ":" in device_type:
+        raise RuntimeError(
+            f"DeviceMesh: the kind of device has no number, got {device_type!r}; a device object "
+            "has it as .type"
+        )
     if device_type not in ("cpu", "cuda"):
         raise ValueError(f'DeviceMesh: the kind of device is "cpu" or "cuda", got "{device_type}"')
 
@@ -48,6 +57,9 @@ class DeviceMesh:
         here = (self.mesh == dist.get_rank()).nonzero().tolist()
         self._coordinate: list[int] | None = here[0] if here else None
         self._groups = self._make_groups() if _groups is None else _groups
+        self._root: DeviceMesh | None = None  # the mesh that this one is a part of
+        self._flattened: dict[str, DeviceMesh] = {}
+        self._outer: DeviceMesh | None = None  # of a mesh of two: the first one
 
     def _make_groups(self):
         """One group per dim that this rank is in; every rank makes all groups, in one order."""
@@ -114,6 +126,13 @@ class DeviceMesh:
     def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
         """The part of the mesh along the named dims that this rank is in."""
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
+        if self.mesh_dim_names is None:
+            raise RuntimeError("DeviceMesh: a mesh whose dims have no names has no parts")
+        root = self._root or self
+        if len(names) == 1 and names[0] in root._flattened:
+            return root._flattened[names[0]]
+        if len(set(names)) != len(names):
+            raise RuntimeError(f"DeviceMesh: a dim stands twice in {names}")
         dims = [self._dim(name) for name in names]
         if dims == list(range(self.ndim)):
             return self
@@ -123,7 +142,50 @@ class DeviceMesh:
         order = sorted(range(len(dims)), key=lambda i: dims[i])
         part = self.mesh[tuple(index)].permute([order.index(i) for i in range(len(dims))])
         groups = [self._groups[dim] for dim in dims]
-        return DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=groups)
+        made = DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=groups)
+        made._root = root
+        return made
+
+    def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
+        """The ranks of this mesh in a row, which the mesh it is a part of then has under the name;
+        without one, the names of the dims with _ between. All ranks call this."""
+        if self.mesh_dim_names is None and mesh_dim_name is None:
+            raise RuntimeError("DeviceMesh: dims without names need one for the flat mesh")
+        name = mesh_dim_name or "_".join(self.mesh_dim_names or ())
+        root = self._root or self
+        if self.ndim == 1 and name == (self.mesh_dim_names or ("",))[0]:
+            return self
+        if name in (root.mesh_dim_names or ()):
+            raise ValueError(f"DeviceMesh: there is a dim {name!r} already")
+        if name not in root._flattened:
+            lines, here = self._lines()
+            mine = None
+            for ranks in lines:
+                group = dist.new_group(ranks) if len(ranks) < dist.get_world_size() else None
+                if ranks == here:
+                    mine = group if group is not None else dist.group.WORLD
+            made = DeviceMesh(self.device_type, here, mesh_dim_names=(name,), _groups=[mine])
+            made._root = root
+            root._flattened[name] = made
+        return root._flattened[name]
+
+    def _lines(self) -> tuple[list[list[int]], list[int]]:
+        """The ranks of all meshes like this one in the whole, and of this one."""
+        root = self._root or self
+        names = self.mesh_dim_names or ()
+        here = self.mesh.reshape(-1).tolist()
+        if root is self or any(n not in (root.mesh_dim_names or ()) for n in names):
+            return [here], here
+        dims = [root._dim(n) for n in names]
+        others = [d for d in range(root.ndim) if d not in dims]
+        return root.mesh.permute(others + dims).reshape(-1, self.size()).tolist(), here
+
+    def __enter__(self) -> DeviceMesh:
+        _current.__dict__.setdefault("meshes", []).append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _current.meshes.pop()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeviceMesh):

@@ -59,11 +59,18 @@ def _asked(url, scheme, needed):
     return parts, query
 
 
+def _check_rank(rank, world_size):
+    """Before anybody waits for a rank that does not exist."""
+    if not 0 <= rank < world_size:
+        raise ValueError(f"init_process_group: rank must be from 0 to {world_size - 1}, got {rank}")
+
+
 def _from_tcp(url, timeout=DEFAULT_TIMEOUT):
     parts, query = _asked(url, "tcp", ("rank", "world_size"))
     if not parts.port:
         raise ValueError(f"init_process_group: tcp:// needs a port, got {url}")
     rank, world_size = query["rank"], query["world_size"]
+    _check_rank(rank, world_size)
     store = TCPStore(parts.hostname or "", parts.port, world_size, rank == 0, timeout)
     yield store, rank, world_size
 
@@ -72,6 +79,7 @@ def _from_file(url, timeout=DEFAULT_TIMEOUT):
     parts, query = _asked(url, "file", ("rank", "world_size"))
     if not parts.path:
         raise ValueError(f"init_process_group: file:// needs a path, got {url}")
+    _check_rank(query["rank"], query["world_size"])
     store = FileStore(parts.path, query["world_size"])
     store.set_timeout(timeout)
     yield store, query["rank"], query["world_size"]
@@ -94,6 +102,7 @@ def _from_environment(url, timeout=DEFAULT_TIMEOUT):
     _, query = _asked(url, "env", ())
     rank = query["rank"] if "rank" in query else int(_variable("RANK"))
     world_size = query["world_size"] if "world_size" in query else int(_variable("WORLD_SIZE"))
+    _check_rank(rank, world_size)
     host, port = _variable("MASTER_ADDR"), int(_variable("MASTER_PORT"))
     # Where the launcher holds the store, it outlives every rank, and serves their next attempts.
     by_launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"

@@ -120,7 +120,7 @@ def test_implicit_replication():
         assert rl.ones(2).sum().item() == 2
     assert implicit_replication is experimental.implicit_replication
     with pytest.raises(NotImplementedError):
-        experimental.local_map(None)
+        experimental.context_parallel(None)
 
 
 def test_types_of_the_loader():

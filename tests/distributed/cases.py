@@ -264,7 +264,45 @@ def works(rank, size):
     equal(w.grad, [2, 2])
 
 
-ALL = [reductions, gathering, messages, objects, groups, works]
+def methods(rank, size):
+    """Collectives as methods of a group, with ranks in it, a tensor or a list, options or not."""
+    group = dist.new_group(list(range(size)))
+    mine, total = rl.full((2,), rank + 1.0), size * (size + 1) / 2
+
+    def done(call, result, *args, **kwargs):
+        call(*args, **kwargs).wait()
+        return result
+
+    lowest = dist.AllreduceOptions(reduceOp=dist.ReduceOp.MIN)
+    equal(done(group.allreduce, x := mine.clone(), x), [total] * 2)
+    equal(done(group.allreduce, x := mine.clone(), [x], lowest), [1, 1])
+    equal(done(group.broadcast, x := mine.clone(), x, size - 1), [size] * 2)
+    equal(done(group.broadcast, x := mine.clone(), [x], dist.BroadcastOptions(1)), [2, 2])
+    every = [rl.zeros(2) for _ in range(size)]
+    done(group.allgather, None, [every], [mine])
+    equal(rl.stack(every), [[r + 1] * 2 for r in range(size)])
+    equal(done(group._allgather_base, x := rl.zeros(2 * size), x, mine), rl.cat(every).numpy())
+    done(group.reduce, None, x := mine.clone(), 0, dist.ReduceOp.MAX)
+    equal(x, [size if rank == 0 else rank + 1] * 2)
+    equal(done(group.reduce_scatter, x := rl.zeros(2), [x], [[mine] * size]), [total] * 2)
+    equal(done(group._reduce_scatter_base, x := rl.zeros(2), x, mine.repeat(size)), [total] * 2)
+    done(group.gather, None, [every] if rank == 0 else [], [-mine])
+    assert rank != 0 or every[-1].tolist() == [-size] * 2
+    given = [rl.full((1,), float(r)) for r in range(size)]
+    equal(done(group.scatter, x := rl.zeros(1), [x], [given] if rank == 0 else []), [rank])
+    equal(done(group.alltoall_base, x := rl.zeros(size), x, mine[:1].repeat(size), [], []),
+          [r + 1 for r in range(size)])  # fmt: skip
+    group.barrier().wait()
+    if rank < 2:
+        work = group.send([mine], 1) if rank == 0 else group.recv([x := rl.zeros(2)], 0)
+        work.wait()
+        assert rank == 0 or x.tolist() == [1, 1]
+    raises(RuntimeError, "not part of group", dist.broadcast, mine, src=size)
+    raises(RuntimeError, "per rank", dist.all_gather, every[1:], mine)
+    raises(TypeError, "ReduceOp", dist.all_reduce, mine, op="sum")
+
+
+ALL = [reductions, gathering, messages, objects, groups, works, methods]
 
 
 def run(rank, size):

@@ -333,3 +333,9 @@ def test_nothing_is_left_in_shared_memory():
         """)
     assert [code for _, _, code in ranks.finish()] == [-9, -9]
     assert segments() <= before
+
+
+def test_a_rank_that_cannot_be_is_told_at_once(tmp_path):
+    for method in ("tcp://127.0.0.1:1", f"file://{tmp_path}/store"):
+        with pytest.raises(ValueError, match="rank must be from 0 to 1, got 2"):
+            dist.init_process_group("gloo", init_method=method, rank=2, world_size=2)

@@ -1,6 +1,7 @@
 """DistributedDataParallel beyond the plain step: hooks, unequal batches, shared statistics, and the
 optimiser whose state is dealt out."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -267,3 +268,78 @@ def test_zero_redundancy_steps_as_one_optimizer(optimizer_class, options):
         assert list(state["state"]) == list(expected_state["state"])
         for mine, theirs in zip(got, model.parameters(), strict=True):
             np.testing.assert_array_equal(mine, theirs.detach().numpy())
+
+
+def test_join_of_a_model_and_an_optimizer_that_is_dealt_out():
+    """A rank without batches still steps its parameters, with the others' gradients."""
+
+    def program(rank):
+        found = []
+        for dealt in (False, True):
+            model = DDP(small_model(4, 5, 2))
+            if dealt:
+                optimizer = ZeroRedundancyOptimizer(
+                    model.parameters(), rl.optim.SGD, lr=0.1, momentum=0.9
+                )
+            else:
+                optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+            with Join([model, optimizer] if dealt else [model]):
+                for i in range(1 + 2 * rank):
+                    optimizer.zero_grad()
+                    model(seeded(10 * rank + i, 3, 4)).square().mean().backward()
+                    optimizer.step()
+            found.append([p.detach().numpy() for p in model.parameters()])
+        for plain, shared in zip(*found, strict=True):
+            np.testing.assert_allclose(shared, plain, rtol=1e-6)
+
+    dist.simulate(SIZE, program)
+
+
+def test_sparse_gradients():
+    """The mean of gradients at different places equals that of dense ones; join, too."""
+
+    def program(rank):
+        found = []
+        for sparse in (False, True):
+            table = nn.Embedding(6, 3, sparse=sparse)
+            with rl.no_grad():
+                table.weight.copy_(seeded(1, 6, 3))
+            model = DDP(nn.Sequential(table, small_model(3, 2)))
+            optimizer = rl.optim.SGD(model.parameters(), lr=0.1)
+            with model.join(divide_by_initial_world_size=False):
+                for i in range(2 + rank):
+                    optimizer.zero_grad()
+                    model(rl.tensor([rank, 4, i])).square().sum().backward()
+                    assert table.weight.grad.is_sparse == sparse
+                    optimizer.step()
+            found.append([p.detach().numpy() for p in model.parameters()])
+        for dense, other in zip(*found, strict=True):
+            np.testing.assert_allclose(other, dense, rtol=1e-5)
+        mine = rl.sparse_coo_tensor([[0, rank + 1]], [1.0, 2.0], (5,))
+        work = dist.all_reduce(mine, async_op=True)
+        assert work.wait() and mine.to_dense().tolist() == [SIZE, 2, 2, 2, 0]
+        with pytest.raises(RuntimeError, match="are added"):
+            dist.all_reduce(mine, dist.ReduceOp.MAX)
+
+    dist.simulate(SIZE, program)
+
+
+def test_parameters_that_are_left_alone_and_copies():
+    def program(rank):
+        model = small_model(3, 2)
+        DDP._set_params_and_buffers_to_ignore_for_model(model, ["0.bias"])
+        wrapped = DDP(model)
+        assert (wrapped.device_type, wrapped.is_multi_device_module) == ("cpu", False)
+        copied = copy.deepcopy(wrapped)
+        for one in (wrapped, copied):
+            (one(rl.ones(1, 3)).sum() * (rank + 1)).backward()
+        for mine, other in zip(gradients(model), gradients(copied.module), strict=True):
+            np.testing.assert_array_equal(mine, other)
+        biases = [rl.zeros(2) for _ in range(SIZE)]
+        dist.all_gather(biases, model[0].bias.grad)
+        assert not biases[0].equal(biases[1])
+        weights = [rl.zeros(2, 3) for _ in range(SIZE)]
+        dist.all_gather(weights, model[0].weight.grad)
+        assert weights[0].equal(weights[1])
+
+    dist.simulate(SIZE, program)

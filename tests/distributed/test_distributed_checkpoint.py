@@ -9,15 +9,18 @@ import rushlight as rl
 import rushlight.distributed as dist
 import rushlight.distributed.checkpoint as dcp
 from rushlight import nn
+from rushlight.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from rushlight.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
     get_state_dict,
     set_model_state_dict,
+    set_optimizer_state_dict,
     set_state_dict,
 )
-from rushlight.distributed.fsdp import fully_shard
+from rushlight.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from rushlight.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+from rushlight.nn.parallel import DistributedDataParallel
 
 
 def made(rank, shape=None):
@@ -105,29 +108,27 @@ def test_every_cut_becomes_every_other(tmp_path):
             dist.simulate(2, read, str(tmp_path / str(i)), q)
 
 
-def test_the_last_checkpoint_stays_whole(tmp_path, monkeypatch):
+class Broken(dcp.FileSystemWriter):
+    def write_data(self, plan, planner):
+        super().write_data(plan, planner)
+        raise OSError("no space left")
+
+
+def test_the_last_checkpoint_stays_whole(tmp_path):
     folder = str(tmp_path)
 
     def write(rank, value, fails):
-        from rushlight.distributed.checkpoint import _save
-
-        if fails and rank == 1:
-            plan = _save._Plan.write
-
-            def broken(self):
-                if self.rank == 1:
-                    raise OSError("no space left")
-                plan(self)
-
-            monkeypatch.setattr(_save._Plan, "write", broken)
-        dist.barrier()
+        writer = Broken(folder) if fails and rank == 1 else dcp.FileSystemWriter(folder)
         mesh = init_device_mesh("cpu", (2,))
         state = {"x": distribute_tensor(rl.full((4,), value), mesh, [Shard(0)])}
         if fails:
-            with pytest.raises(dcp.CheckpointException, match="rank 1: OSError: no space left"):
-                dcp.save(state, checkpoint_id=folder)
+            with pytest.raises(dcp.CheckpointException, match="no space left") as caught:
+                dcp.save(state, storage_writer=writer)
+            assert list(caught.value.failures) == [1]
+            with pytest.raises(dcp.CheckpointException, match="no space left"):
+                dcp.async_save(state, storage_writer=writer).result(60)
         else:
-            dcp.save(state, checkpoint_id=folder)
+            dcp.save(state, storage_writer=writer)
 
     def read():
         state = {"x": rl.zeros(4)}
@@ -137,10 +138,9 @@ def test_the_last_checkpoint_stays_whole(tmp_path, monkeypatch):
     dist.simulate(2, write, 1.0, False)
     dist.simulate(2, write, 2.0, True)
     assert read() == [1.0] * 4
-    monkeypatch.undo()
     dist.simulate(2, write, 3.0, False)
     assert read() == [3.0] * 4
-    assert len([f for f in os.listdir(folder) if f.endswith(".safetensors")]) == 2
+    assert len([f for f in os.listdir(folder) if f.endswith(".distcp")]) == 2
 
 
 def test_whole_states_and_errors(tmp_path):
@@ -161,11 +161,102 @@ def test_whole_states_and_errors(tmp_path):
     dcp.save({"a": rl.ones(3), "model": nn.Linear(2, 2)}, checkpoint_id=tmp_path)
     layer = nn.Linear(2, 2)
     dcp.load({"model": layer}, checkpoint_id=tmp_path)
-    with pytest.raises(KeyError, match="no tensor 'b'"):
-        dcp.load({"b": rl.ones(3)}, checkpoint_id=tmp_path)
-    with pytest.raises(ValueError, match=r"shape \[3\] in the checkpoint"):
-        dcp.load({"a": rl.ones(4)}, checkpoint_id=tmp_path)
-    with pytest.raises(FileNotFoundError, match="no whole checkpoint"):
+    for state, error, text in (
+        ({"b": rl.ones(3)}, RuntimeError, "has no 'b'"),
+        ({"a": rl.ones(4)}, ValueError, r"shape \[3\] in the checkpoint"),
+        ({"a": 1}, ValueError, "expected a tensor"),
+    ):
+        with pytest.raises(dcp.CheckpointException, match=text) as caught:
+            dcp.load(state, checkpoint_id=tmp_path)
+        assert type(caught.value.failures[0][0]) is error
+    with pytest.raises(dcp.CheckpointException, match="no whole checkpoint"):
         dcp.load({"a": rl.ones(4)}, checkpoint_id=tmp_path / "absent")
     with pytest.raises(RuntimeError, match="must be given"):
         dcp.save({})
+
+
+def wrapped(kind):
+    model, _ = made(0)
+    if kind == "ddp":
+        return DistributedDataParallel(model)
+    if kind == "inside":
+        model[0] = DistributedDataParallel(model[0])
+        model[2] = checkpoint_wrapper(model[2])
+    elif kind == "fsdp":
+        return FullyShardedDataParallel(model)
+    return model
+
+
+def test_options_of_states():
+    """Names without wrappers; flat, on one rank, from one rank: the same state again."""
+
+    def program(rank):
+        plain, _ = made(rank)
+        whole = StateDictOptions(full_state_dict=True)
+        for kind in ("ddp", "inside", "fsdp"):
+            model = wrapped(kind)
+            optimizer = rl.optim.AdamW(model.parameters(), lr=0.1)
+            train(model, optimizer, 1)
+            expected = get_state_dict(model, optimizer, options=whole)
+            assert list(expected[0]) == list(plain.state_dict())
+            assert list(expected[1]["state"]) == list(plain.state_dict())
+            for flat, one in ((True, False), (False, True), (True, True)):
+                options = StateDictOptions(
+                    full_state_dict=True, cpu_offload=one, broadcast_from_rank0=one,
+                    flatten_optimizer_state_dict=flat,
+                )  # fmt: skip
+                weights, state = get_state_dict(model, optimizer, options=options)
+                assert bool(weights) == bool(state) == (rank == 0 or not one)
+                assert not flat or not state or "param_groups.0.weight.lr" in state
+                other, stepper = made(rank, (2,))
+                stepper.param_groups[0]["lr"] = 9.0
+                set_state_dict(other, stepper, model_state_dict=weights, optim_state_dict=state,
+                               options=options)  # fmt: skip
+                got = get_state_dict(other, stepper, options=whole)
+                for name, value in expected[0].items():
+                    assert (got[0][name] == value).all()
+                    for key, held in expected[1]["state"][name].items():
+                        assert (got[1]["state"][name][key] == held).all()
+                assert stepper.param_groups[0]["lr"] == 0.1
+
+    dist.simulate(2, program)
+    model, optimizer = made(0)
+    model[0].weight.requires_grad_(False)
+    frozen = StateDictOptions(ignore_frozen_params=True)
+    weights, state = get_state_dict(model, optimizer, options=frozen)
+    assert "0.weight" not in weights and "0.weight" not in state["param_groups"][0]["params"]
+    set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state,
+                   options=frozen)  # fmt: skip
+    with pytest.warns(FutureWarning, match="submodules"):
+        part = get_model_state_dict(
+            model, submodules={model[2]}, options=StateDictOptions(keep_submodule_prefixes=False)
+        )
+    assert list(part) == ["weight", "bias"]
+    del state["state"]["2.weight"]
+    with pytest.raises(RuntimeError, match=r"nothing of 2\.weight"):
+        set_optimizer_state_dict(model, optimizer, state)
+    set_optimizer_state_dict(model, optimizer, state, options=StateDictOptions(strict=False))
+    with pytest.raises(ValueError, match="full_state_dict must be True"):
+        get_model_state_dict(model, options=StateDictOptions(broadcast_from_rank0=True))
+
+
+def test_the_state_of_an_optimiser_without_one(tmp_path):
+    """load_sharded_optimizer_state_dict: cut as the model is."""
+
+    def program(rank):
+        model, optimizer = made(rank, (2,))
+        train(model, optimizer, 1)
+        weights, state = get_state_dict(model, optimizer)
+        dcp.save({"model": weights, "optim": state}, checkpoint_id=tmp_path)
+        reader = dcp.FileSystemReader(tmp_path)
+        found = dcp.load_sharded_optimizer_state_dict(weights, "optim", reader)["optim"]
+        for name, values in state["state"].items():
+            for key, value in values.items():
+                got = found["state"][name][key]
+                assert getattr(got, "placements", None) == getattr(value, "placements", None)
+                assert (got.to_local() if key != "step" else got).equal(
+                    value.to_local() if key != "step" else value
+                )
+        assert found["param_groups"][0]["lr"] == 0.1
+
+    dist.simulate(2, program)

@@ -17,6 +17,7 @@ from rushlight.distributed.tensor import (
     distribute_tensor,
     init_device_mesh,
 )
+from rushlight.distributed.tensor.experimental import implicit_replication, local_map
 from rushlight.nn import functional as F
 
 
@@ -39,6 +40,19 @@ def test_mesh():
         assert tp.mesh.tolist() == [rank // 2 * 2, rank // 2 * 2 + 1]
         assert tp.get_local_rank() == rank % 2 == mesh.get_local_rank("tp")
         assert dist.get_process_group_ranks(mesh.get_group("dp")) == [rank % 2, rank % 2 + 2]
+        flat = mesh["dp", "tp"]._flatten()
+        assert flat.mesh.tolist() == [0, 1, 2, 3] and mesh["dp_tp"] is flat
+        cube = init_device_mesh("cpu", (2, 1, 2), mesh_dim_names=("pp", "dp", "tp"))
+        row = cube["dp", "tp"]._flatten("model")
+        assert (
+            row.mesh.tolist() == [rank // 2 * 2, rank // 2 * 2 + 1] == cube["model"].mesh.tolist()
+        )
+        dist.all_reduce(total := rl.tensor([rank]), group=row.get_group())
+        assert total.item() == sum(row.mesh.tolist())
+        with cube, pytest.raises(ValueError, match="already"):
+            cube["dp", "tp"]._flatten("pp")
+        with pytest.raises(RuntimeError, match="no names"):
+            init_device_mesh("cpu", (4,))["dp"]
         assert mesh["tp"] == tp and mesh[("dp", "tp")] is mesh and "tp" in repr(mesh)
         with pytest.raises(KeyError, match="'pp'"):
             mesh["pp"]
@@ -251,3 +265,110 @@ def test_optimizers_step_the_own_part():
             for got in dist.simulate(2, program, clip):
                 for mine, expected in zip(got, model.parameters(), strict=True):
                     same(mine, expected, (optimizer_class, clip))
+
+
+WHERE_AN_ELEMENT_LIES_MATTERS = {
+    "tril": lambda x: x.tril(),
+    "triu": lambda x: x.triu(1),
+    "flip": lambda x: x.flip(0),
+    "roll": lambda x: x.roll(1, 0),
+    "roll all": lambda x: x.roll(2),
+    "logsumexp": lambda x: x.logsumexp(0),
+    "squeeze": lambda x: x.view(5, 1, 3).squeeze(1),
+    "squeeze none": lambda x: x.squeeze(),
+    "expand": lambda x: x.expand(2, 5, 3),
+    "repeat": lambda x: x.repeat(1, 2),
+    "repeat rows": lambda x: x.repeat(2, 1),
+    "einsum": lambda x: rl.einsum("ij,kj->ik", x, x),
+    "trace": lambda x: x.trace(),
+    "index_select": lambda x: x.index_select(0, like(x, [0, 3])),
+    "gather": lambda x: x.gather(0, like(x, [[4, 0, 1]])),
+    "mask": lambda x: x[x > 0],
+    "pad": lambda x: nn.functional.pad(x, (1, 0)),
+    "new_zeros": lambda x: x.new_zeros(2, 2),
+    "erfinv_": lambda x: x.clone().clamp_(-0.9, 0.9).erfinv_(),
+    "tril_": lambda x: x.clone().tril_(),
+    "fill_diagonal_": lambda x: x.clone().fill_diagonal_(7.0),
+    "index_fill_": lambda x: x.clone().index_fill_(0, like(x, [1]), 5.0),
+    "cumsum_": lambda x: x.clone().cumsum_(0),
+    "transpose_": lambda x: x.clone().transpose_(0, 1),
+}
+
+
+def like(x, numbers):
+    """A tensor beside x: on its mesh, if it has one."""
+    made = rl.tensor(numbers)
+    on_mesh = isinstance(x, DTensor)
+    return distribute_tensor(made, x.device_mesh, [Replicate()]) if on_mesh else made
+
+
+@pytest.mark.parametrize("name", WHERE_AN_ELEMENT_LIES_MATTERS)
+def test_values_of_the_whole_or_an_error(name):
+    """Never those of the parts; what is not known raises."""
+    op = WHERE_AN_ELEMENT_LIES_MATTERS[name]
+    whole = rl.tensor(np.random.default_rng(3).standard_normal((5, 3)))
+    expected = op(whole)
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        known = []
+        for placement in (Shard(0), Shard(1), Replicate()):
+            try:
+                got = op(distribute_tensor(whole, mesh, [placement])).full_tensor()
+            except NotImplementedError:
+                known.append(False)
+                continue
+            known.append(True)
+            assert got.shape == expected.shape
+            rl.testing.assert_close(got, expected)
+        assert all(known) or name.endswith("_")
+
+    dist.simulate(2, program)
+
+
+def test_small_things_of_dtensors():
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        x = distribute_tensor(rl.ones(4, 2), mesh, [Shard(0)])
+        assert x.redistribute(mesh, [Replicate()], forward_dtype=rl.float64).dtype == rl.float64
+        layer = distribute_module(nn.Linear(2, 2), mesh)
+        with pytest.raises(RuntimeError, match="before"):
+            distribute_module(layer, mesh)
+
+    dist.simulate(2, program)
+    assert [str(p) for p in (Shard(1), Replicate(), Partial())] == ["S(1)", "R", "P(sum)"]
+    assert repr(Partial("avg")) == "Partial(avg)"
+
+
+def test_plain_tensors_beside_dtensors():
+    """implicit_replication, and local_map."""
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2,))
+        x = distribute_tensor(rl.arange(4.0), mesh, [Shard(0)]).requires_grad_()
+        with pytest.raises(RuntimeError, match="mixed"):
+            x * rl.ones(4)
+        with implicit_replication():
+            y = x * rl.tensor([1.0, 2.0, 3.0, 4.0])
+        assert y.placements == (Shard(0),)
+        y.sum().backward()
+        assert x.grad.full_tensor().tolist() == [1, 2, 3, 4]
+
+        @local_map(out_placements=([Shard(0)], [Partial()]), in_placements=([Shard(0)], None))
+        def twice_and_sum(t, factor):
+            assert type(t) is rl.Tensor and t.shape == (2,)
+            return t * factor, t.sum()
+
+        doubled, total = twice_and_sum(x.detach(), 2)
+        assert doubled.full_tensor().tolist() == [0, 2, 4, 6] and total.full_tensor() == 6
+        whole = x.detach().redistribute(mesh, [Replicate()])
+        with pytest.raises(ValueError, match="redistribute_inputs=True"):
+            twice_and_sum(whole, 2)
+        moved = local_map(lambda t: t + 1, [Shard(0)], ([Shard(0)],), redistribute_inputs=True)
+        assert moved(whole).full_tensor().tolist() == [1, 2, 3, 4]
+        with pytest.raises(ValueError, match="arguments"):
+            moved(whole, whole)
+        with pytest.raises(ValueError, match="results"):
+            local_map(lambda t: (t, t), ([Shard(0)],))(whole)
+
+    dist.simulate(2, program)

@@ -9,6 +9,7 @@ import rushlight as rl
 import rushlight.distributed as dist
 from rushlight import nn
 from rushlight.distributed import pipelining as pp
+from rushlight.distributed.pipelining import schedules
 from rushlight.nn import functional as F
 
 LAYERS = 4
@@ -248,3 +249,11 @@ def test_between_processes():
         """,
         size=4,
     )
+
+
+def test_schedules_by_name():
+    assert schedules.get_schedule_class("1f1b") is pp.Schedule1F1B
+    several = schedules.get_schedule_class("LoopedBFS")
+    assert issubclass(several, schedules.PipelineScheduleMulti)
+    with pytest.raises(ValueError, match="no schedule 'nope'"):
+        schedules.get_schedule_class("nope")

@@ -7,14 +7,22 @@ import pytest
 
 import rushlight as rl
 import rushlight.distributed as dist
+import rushlight.distributed.checkpoint as dcp
 from rushlight import nn
-from rushlight.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+from rushlight.distributed.tensor import (
+    DTensor,
+    Replicate,
+    Shard,
+    distribute_tensor,
+    init_device_mesh,
+)
 from rushlight.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
     PrepareModuleOutput,
     RowwiseParallel,
     SequenceParallel,
+    loss_parallel,
     parallelize_module,
 )
 from rushlight.nn import functional as F
@@ -168,7 +176,7 @@ def test_prepared_inputs_and_errors():
             output_layouts=Replicate(), desired_output_layouts=Shard(0)))  # fmt: skip
         out = module(rl.full((2, 1), float(rank)), b=rl.ones(4))
         assert seen == [((Replicate(),), (Shard(0),))] and out.tolist() == [[2.0 * rank]] * 2
-        with pytest.raises(ValueError, match="names no submodule"):
+        with pytest.warns(UserWarning, match="names no submodule"):
             parallelize_module(Model(), mesh, {"absent": ColwiseParallel()})
         with pytest.raises(NotImplementedError, match=r"nn.Linear and nn.Embedding"):
             parallelize_module(nn.Conv1d(1, 1, 1), mesh, ColwiseParallel())
@@ -292,5 +300,128 @@ def test_fully_shard_drops_and_casts():
         with pytest.raises(TypeError):
             broken(rl.ones(1, 2))
         assert isinstance(broken.weight, DTensor)  # an error leaves no whole parameters behind
+
+    dist.simulate(2, program)
+
+
+@pytest.mark.parametrize(("shape", "inner"), [((2,), ()), ((3,), (2,)), ((2, 2), ())])
+def test_loss_parallel_equals_the_loss_of_whole_logits(shape, inner):
+    """With weights, ignored targets, all reductions; classes that the ranks do not divide."""
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", shape)
+        placements = [Shard(0)] * (len(shape) - 1) + [Shard(1)]
+        rng = np.random.default_rng(0)
+        for reduction in ("mean", "sum", "none"):
+            weight = rl.tensor(rng.random(7))
+            x = rl.tensor(rng.standard_normal((6, 7, *inner)) * 30)
+            target = rl.tensor(rng.integers(0, 7, (6, *inner)))
+            target[0] = -100
+            whole = x.clone().requires_grad_()
+            expected = nn.functional.cross_entropy(whole, target, weight, reduction=reduction)
+            gradient = rl.tensor(rng.random(tuple(expected.shape)))
+            expected.backward(gradient)
+            logits = distribute_tensor(x, mesh, placements).requires_grad_()
+            labels = target if len(shape) == 1 else distribute_tensor(
+                target, mesh, [Shard(0), Replicate()]
+            )  # fmt: skip
+            with loss_parallel():
+                loss = nn.functional.cross_entropy(logits, labels, weight, reduction=reduction)
+                assert logits.placements[-1] == Shard(1)
+                whole_loss = loss.redistribute(placements=[Replicate()] * len(shape))
+                whole_loss.backward(distribute_tensor(gradient, mesh, whole_loss.placements))
+            rl.testing.assert_close(loss.full_tensor(), expected)
+            rl.testing.assert_close(logits.grad.full_tensor(), whole.grad)
+            with loss_parallel():
+                with pytest.raises(IndexError, match="number of classes"):
+                    nn.functional.cross_entropy(logits, labels * 0 + 7)
+                with pytest.raises(NotImplementedError, match="label_smoothing"):
+                    nn.functional.cross_entropy(logits, labels, label_smoothing=0.1)
+                with pytest.raises(ValueError, match="must cut the classes"):
+                    nn.functional.cross_entropy(
+                        logits.redistribute(placements=[Replicate()] * len(shape)), labels
+                    )
+
+    dist.simulate(int(np.prod(shape)), program)
+
+
+def test_tensor_parallel_and_fully_shard_on_one_mesh(tmp_path):
+    """Rows of a mesh train on different data, columns share layers; a checkpoint of it is whole."""
+    from rushlight.distributed.fsdp import fully_shard
+
+    def made():
+        model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4), nn.LayerNorm(4))
+        with rl.no_grad():
+            for i, p in enumerate(model.parameters()):
+                p.copy_(rl.tensor(np.random.default_rng(i).standard_normal(tuple(p.shape))))
+        return model
+
+    def train(model, rows):
+        optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        data = rl.tensor(np.random.default_rng(9).standard_normal((8, 4))).float()
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(data[rows]).square().mean().backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+        return norm
+
+    whole = made()
+    expected = train(whole, slice(None))
+
+    def program(rank):
+        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        model = made()
+        plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+        parallelize_module(model, mesh["tp"], plan)
+        with pytest.raises(ValueError, match="another part of the same mesh"):
+            fully_shard(model[0], mesh=init_device_mesh("cpu", (4,)))
+        with pytest.raises(ValueError, match="has no forward"):
+            fully_shard(nn.ModuleList([nn.Linear(2, 2)]), mesh=mesh["dp"])
+        for layer in (model[0], model[2]):
+            fully_shard(layer, mesh=mesh["dp"])
+        fully_shard(model, mesh=mesh["dp"])
+        here = mesh.get_local_rank("dp")
+        norm = train(model, slice(4 * here, 4 * here + 4))
+        rl.testing.assert_close(norm, expected, rtol=1e-4, atol=1e-5)
+        for mine, theirs in zip(model.parameters(), whole.parameters(), strict=True):
+            rl.testing.assert_close(mine.full_tensor(), theirs.detach(), rtol=1e-4, atol=1e-5)
+        dcp.save({"model": model}, checkpoint_id=tmp_path)
+
+    dist.simulate(4, program)
+    again = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4), nn.LayerNorm(4))
+    dcp.load({"model": again}, checkpoint_id=tmp_path)
+    for mine, theirs in zip(again.parameters(), whole.parameters(), strict=True):
+        rl.testing.assert_close(mine.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_methods_beside_forward_find_whole_parameters():
+    from rushlight.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    class Model(nn.Linear):
+        def twice(self, x):
+            assert self.weight.shape == (4, 4) and not isinstance(self.weight, DTensor)
+            return self(self(x))
+
+    def program(rank):
+        model = Model(4, 4)
+        with rl.no_grad():
+            model.weight.copy_(rl.tensor(np.random.default_rng(0).standard_normal((4, 4))))
+            model.bias.fill_(0.5)
+        x = rl.ones(2, 4)
+        expected = model.twice(x)
+        expected.sum().backward()
+        gradient = model.weight.grad
+        model.weight.grad = None
+        register_fsdp_forward_method(model, "twice")  # nothing, as it is not cut
+        fully_shard(model)
+        with pytest.raises(ValueError, match="no method"):
+            register_fsdp_forward_method(model, "thrice")
+        register_fsdp_forward_method(model, "twice")
+        got = model.twice(x)
+        got.sum().backward()
+        rl.testing.assert_close(got, expected)
+        rl.testing.assert_close(model.weight.grad.full_tensor(), gradient)
+        assert isinstance(model.weight, DTensor)
 
     dist.simulate(2, program)

@@ -3,7 +3,12 @@ FullyShardedDataParallel, the same as a wrapper."""
 
 from rushlight._names.missing import fill
 from rushlight.distributed.fsdp import api
-from rushlight.distributed.fsdp._fully_shard import FSDPModule, UnshardHandle, fully_shard
+from rushlight.distributed.fsdp._fully_shard import (
+    FSDPModule,
+    UnshardHandle,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 from rushlight.distributed.fsdp._policies import (
     CPUOffloadPolicy,
     MixedPrecisionPolicy,
@@ -21,6 +26,7 @@ __all__ = [
     "OffloadPolicy",
     "UnshardHandle",
     "fully_shard",
+    "register_fsdp_forward_method",
 ]
 
 fill(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeVar
 
 from rushlight._C import Tensor
@@ -11,13 +12,13 @@ from rushlight.distributed.fsdp._policies import (
     MixedPrecisionPolicy,
     OffloadPolicy,
 )
-from rushlight.distributed.fsdp._unit import Unit, placements_of
-from rushlight.distributed.tensor._dtensor import local_of, wrap
+from rushlight.distributed.fsdp._unit import Unit, placements_of, shard_again
+from rushlight.distributed.tensor._dtensor import DTensor, local_of, wrap
 from rushlight.distributed.tensor._modules import distribute_parameter
-from rushlight.nn import Module, Parameter
+from rushlight.nn import Module, ModuleDict, ModuleList, Parameter
 from rushlight.utils._pytree import tree_map
 
-__all__ = ["FSDPModule", "fully_shard"]
+__all__ = ["FSDPModule", "fully_shard", "register_fsdp_forward_method"]
 
 _M = TypeVar("_M")  # a module, or a list of modules
 
@@ -43,6 +44,21 @@ class FSDPModule:
         """Whether whole parameters are dropped after forward and gathered again in backward."""
         for unit in self._units(recurse):
             unit.drops = reshard_after_forward
+
+    def set_reshard_after_backward(
+        self, reshard_after_backward: bool, *, recurse: bool = True
+    ) -> None:
+        """Accepted: whole parameters never outlive backward."""
+
+    def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
+        """On a mesh of two dims: whether the copies of cut models average their gradients, too.
+        False together with gradient sync is not there."""
+        for unit in self._units(recurse):
+            if not requires_all_reduce and unit.replicas is not None and unit.syncs:
+                raise NotImplementedError(
+                    "set_requires_all_reduce(False): use set_requires_gradient_sync(False), which "
+                    "leaves out both steps"
+                )
 
     def set_gradient_divide_factor(self, factor: float) -> None:
         """Divides sums of gradients by this, in place of the number of ranks."""
@@ -143,6 +159,11 @@ def fully_shard(
     }  # fmt: skip
     for m in modules:
         _check_dims(m)
+        left = any(id(p) not in done and id(p) not in ignored for p in m.parameters())
+        if isinstance(m, (ModuleList, ModuleDict)) and left:  # nothing would ever gather those
+            raise ValueError(
+                f"fully_shard: a {type(m).__name__} has no forward; cut the modules in it"
+            )
         if isinstance(m, FSDPModule):
             raise AssertionError("fully_shard: each module can be cut once")
     places, shared = [], {}
@@ -155,7 +176,12 @@ def fully_shard(
                 if key in shared:
                     sub._parameters[name] = shared[key]
                 else:
-                    distribute_parameter(sub, name, grid, placements_of(grid))
+                    if isinstance(p, DTensor):
+                        made = shard_again(p, grid)
+                        kept = Parameter(made, requires_grad=p.requires_grad)
+                        sub.register_parameter(name, kept)
+                    else:
+                        distribute_parameter(sub, name, grid, placements_of(grid))
                     if offload is not None:
                         _keep_on_cpu(sub, name, offload)
                     shared[key] = sub._parameters[name]
@@ -166,6 +192,35 @@ def fully_shard(
     for m in modules:
         _watch(m, unit, first=m is modules[0], last=m is modules[-1])
     return module
+
+
+def register_fsdp_forward_method(module: Module, method_name: str) -> None:
+    """Lets a method beside forward find whole parameters, too: ``generate``, say. Modules that
+    fully_shard did not cut are left as they are.
+
+    Arguments:
+        module: one that fully_shard has cut.
+        method_name: the name of its method.
+    """
+    if not isinstance(module, FSDPModule):
+        return
+    method = getattr(module, method_name, None)
+    if not callable(method):
+        raise ValueError(
+            f"register_fsdp_forward_method: {type(module).__name__} has no method {method_name!r}"
+        )
+    unit = module._fsdp_unit
+
+    @functools.wraps(method)
+    def gathered(*args: Any, **kwargs: Any) -> Any:
+        if unit.parameters:
+            unit.put()
+        try:
+            return method(*args, **kwargs)
+        finally:
+            unit.take()
+
+    setattr(module, method_name, gathered)
 
 
 def _keep_on_cpu(module: Module, name: str, policy: CPUOffloadPolicy) -> None:

@@ -15,8 +15,14 @@ from rushlight._C import Tensor
 from rushlight.autograd import Function
 from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.distributed._placements import Replicate, Shard, part_sizes
+from rushlight.distributed.device_mesh import DeviceMesh
 from rushlight.distributed.fsdp._policies import MixedPrecisionPolicy
-from rushlight.distributed.tensor._dtensor import local_of
+from rushlight.distributed.tensor._dtensor import (
+    distribute_tensor,
+    local_length,
+    local_of,
+    wrap,
+)
 
 
 class _Unshard(Function):
@@ -66,10 +72,12 @@ class Unit:
             self.indices.append(known[0] if known else len(self.parameters))
             if not known:
                 self.parameters.append(parameter)
+        self.shapes = [_shape_inside(p, mesh) for p in self.parameters]
         self.group = mesh.get_group(mesh.ndim - 1)
         self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
         self.policy, self.drops = policy, drops
         self.syncs = True
+        self._uses = 0  # calls that are under way
         self.divisor: float | None = None
         self.computes_on: str | None = None  # the kind of device, where parts lie elsewhere
         self.ahead_forward: list[Unit] = []  # gathered while this one computes
@@ -83,14 +91,25 @@ class Unit:
     # Forward
 
     def put(self) -> None:
-        """Whole parameters stand in the modules from now on."""
+        """Whole parameters stand in the modules from now on; methods may call each other."""
+        self._uses += 1
+        if self._uses > 1:
+            return
         whole = _Unshard.apply(self, *self._own())
         for (module, name), i in zip(self.places, self.indices, strict=True):
-            module._parameters[name] = whole[i]
+            module._parameters[name] = self._as_used(i, whole[i])
         if self.drops and rushlight.is_grad_enabled():
             self._addresses = {t.data_ptr(): i for i, t in enumerate(whole) if t.numel()}
             self._hooks = saved_tensors_hooks(self._pack, self._unpack)
             self._hooks.__enter__()
+
+    def _as_used(self, i, whole):
+        """A parameter of a module under tensor parallelism is a DTensor of that mesh again."""
+        p = self.parameters[i]
+        outer = p._mesh._outer
+        if outer is None:
+            return whole
+        return wrap(whole, outer, tuple(p._placements[: outer.ndim]), p.shape)
 
     def _own(self):
         """This rank's parts, in the dtype and on the device in which they are used."""
@@ -103,6 +122,9 @@ class Unit:
 
     def take(self) -> None:
         """The parts stand there again."""
+        self._uses = max(0, self._uses - 1)
+        if self._uses:
+            return
         for (module, name), i in zip(self.places, self.indices, strict=True):
             module._parameters[name] = self.parameters[i]
         if self._hooks is not None:
@@ -154,17 +176,16 @@ class Unit:
         for members, lengths, every, _ in begun.messages:
             columns = every.view(size, -1).split(lengths, 1)
             for i, column in zip(members, columns, strict=True):
-                shape = self.parameters[i].shape
+                shape = self.shapes[i]
                 flat = column.reshape(-1)[: shape.numel()]
                 whole[i] = flat.clone().view(shape)
         return tuple(whole)
 
     def _row(self, i):
-        shape = self.parameters[i].shape
-        return shape[1:].numel()
+        return self.shapes[i][1:].numel()
 
     def _padded_rows(self, i):
-        return part_sizes(self.parameters[i].shape[0], self.group.size())[0]
+        return part_sizes(self.shapes[i][0], self.group.size())[0]
 
     # Backward
 
@@ -216,8 +237,8 @@ class Unit:
         if self.divisor is not None:
             mine.div_(self.divisor)
         for i, part in zip(members, mine.split([r.shape[1] for r in rows]), strict=True):
-            held = part_sizes(self.parameters[i].shape[0], size)[rank]
-            part = part[: held * self._row(i)].view(held, *self.parameters[i].shape[1:])
+            held = part_sizes(self.shapes[i][0], size)[rank]
+            part = part[: held * self._row(i)].view(held, *self.shapes[i][1:])
             out[i] = part.to(grads[i].dtype).clone()
 
 
@@ -228,6 +249,35 @@ def _filled(tensor, length):
     if missing == 0:
         return flat
     return rushlight.cat([flat, rushlight.zeros(missing, dtype=flat.dtype, device=flat.device)])
+
+
+def _shape_inside(parameter: Any, mesh: Any) -> Any:
+    """What the ranks of the mesh hold together: all of it, or a rank's part under tensor
+    parallelism."""
+    outer = parameter._mesh.ndim - mesh.ndim
+    before = tuple(parameter._placements[:outer])
+    lengths = [local_length(n, d, parameter._mesh, before) for d, n in enumerate(parameter.shape)]
+    return rushlight.Size(lengths)
+
+
+def shard_again(parameter: Any, mesh: Any) -> Any:
+    """A parameter under tensor parallelism, whose parts are cut over this mesh as well: a DTensor
+    on both, first cut as it was. (PyTorch names the dims the other way round.)"""
+    tp: Any = parameter._mesh
+    root = mesh._root or mesh
+    names = (*(tp.mesh_dim_names or ()), *(mesh.mesh_dim_names or ()))
+    known = set(root.mesh_dim_names or ())
+    if (tp._root or tp) is not root or len(names) != tp.ndim + mesh.ndim or not known >= {*names}:
+        raise ValueError(
+            f"fully_shard: the parameters are DTensors on {tp}; the mesh to cut them over must be "
+            'another part of the same mesh, as in mesh["dp"] beside mesh["tp"]'
+        )
+    both = DeviceMesh(tp.device_type, root[names].mesh, mesh_dim_names=names,
+                      _groups=[*tp._groups, *mesh._groups])  # fmt: skip
+    both._root, both._outer = root, tp
+    inner = distribute_tensor(local_of(parameter).detach(), mesh, placements_of(mesh))
+    placements = (*parameter._placements, *placements_of(mesh))
+    return wrap(local_of(inner), both, placements, parameter.shape)
 
 
 def placements_of(mesh: Any) -> list[Any]:

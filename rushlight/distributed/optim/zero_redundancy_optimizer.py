@@ -9,12 +9,23 @@ import rushlight
 from rushlight import distributed as dist
 from rushlight._C import Tensor
 from rushlight.distributed._world import world
+from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook, _JoinConfig
 from rushlight.optim import Optimizer
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
 
-class ZeroRedundancyOptimizer(Optimizer):
+class _StepsOfOthers(JoinHook):
+    """A ZeroRedundancyOptimizer on a rank without inputs: its parameters still need their steps."""
+
+    def __init__(self, optimizer: ZeroRedundancyOptimizer) -> None:
+        self._optimizer = optimizer
+
+    def main_hook(self) -> None:
+        self._optimizer.step()
+
+
+class ZeroRedundancyOptimizer(Optimizer, Joinable):
     """Another optimiser, whose state is dealt out to the ranks of a group.
 
     Every rank has all parameters and gradients (of DistributedDataParallel, say), steps those that
@@ -42,7 +53,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._optimizer_class = optimizer_class
         self.optim: Any = None
         self._consolidated: list[Any] | None = None
-        super().__init__(params, defaults)
+        Optimizer.__init__(self, params, defaults)
+        self._join_config = _JoinConfig()
         self.optim = optimizer_class(
             [self._own_part(group) for group in self.param_groups], **defaults
         )
@@ -77,6 +89,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self, closure: Callable[[], Any] | None = None, **kwargs: Any
     ) -> Tensor | float | None:
         """Steps the own parameters, and exchanges all of them."""
+        Join.notify_join_context(self)
         self._hand_down_options()
         loss = self.optim.step(**kwargs) if closure is None else self.optim.step(closure, **kwargs)
         self._exchange()
@@ -102,6 +115,20 @@ class ZeroRedundancyOptimizer(Optimizer):
                     continue
                 for p, part in zip(params, flat.split([p.numel() for p in params]), strict=True):
                     p.copy_(part.view(p.shape))
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What Join calls on a rank without inputs: ``with Join([model, optimizer]):``."""
+        return _StepsOfOthers(self)
+
+    @property
+    def join_device(self) -> rushlight.device:
+        """Where the parameters are."""
+        return self.param_groups[0]["params"][0].device
+
+    @property
+    def join_process_group(self) -> dist.ProcessGroup:
+        """The group of the optimiser."""
+        return self.process_group
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Collects the states of all ranks on one, which may then call state_dict()."""

@@ -16,7 +16,14 @@ from rushlight.distributed.pipelining._microbatch import (
 )
 from rushlight.distributed.pipelining._stage import PipelineStage
 
-__all__ = ["Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS"]
+__all__ = [
+    "PipelineScheduleMulti",
+    "PipelineScheduleSingle",
+    "Schedule1F1B",
+    "ScheduleGPipe",
+    "ScheduleInterleaved1F1B",
+    "ScheduleLoopedBFS",
+]
 
 Step = tuple[str, int, int]  # "F" or "B", the stage's place among this rank's, the micro-batch
 
@@ -109,7 +116,7 @@ def _on_device(value, device):
     return value.to(device) if isinstance(value, rushlight.Tensor) else value
 
 
-class _SingleStage(_Schedule):
+class PipelineScheduleSingle(_Schedule):
     """Schedules of one stage per rank."""
 
     def __init__(
@@ -127,7 +134,7 @@ class _SingleStage(_Schedule):
         self._stage = stage
 
 
-class ScheduleGPipe(_SingleStage):
+class ScheduleGPipe(PipelineScheduleSingle):
     """All micro-batches forward, then all backward."""
 
     def _steps(self) -> list[Step]:
@@ -135,7 +142,7 @@ class ScheduleGPipe(_SingleStage):
         return [("F", 0, m) for m in numbers] + [("B", 0, m) for m in numbers]
 
 
-class Schedule1F1B(_SingleStage):
+class Schedule1F1B(PipelineScheduleSingle):
     """One forward, one backward in turn once the pipeline is full: a stage holds the activations of
     as many micro-batches as there are stages behind it, not of all."""
 
@@ -150,7 +157,7 @@ class Schedule1F1B(_SingleStage):
         return steps
 
 
-class _ManyStages(_Schedule):
+class PipelineScheduleMulti(_Schedule):
     """Schedules of several stages per rank."""
 
     def __init__(
@@ -174,7 +181,7 @@ class _ManyStages(_Schedule):
             )
 
 
-class ScheduleLoopedBFS(_ManyStages):
+class ScheduleLoopedBFS(PipelineScheduleMulti):
     """All micro-batches through one stage of the rank after the other, then back."""
 
     def _steps(self) -> list[Step]:
@@ -183,7 +190,7 @@ class ScheduleLoopedBFS(_ManyStages):
         return steps + [("B", s, m) for s in back for m in reversed(range(self._n_microbatches))]
 
 
-class ScheduleInterleaved1F1B(_ManyStages):
+class ScheduleInterleaved1F1B(PipelineScheduleMulti):
     """1F1B with several stages per rank: the pipeline fills sooner, for more messages."""
 
     def _steps(self) -> list[Step]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import rushlight
@@ -11,6 +12,19 @@ from rushlight.distributed._placements import Partial, Replicate, Shard
 from rushlight.distributed.tensor._dtensor import DTensor, local_of, redistributed, wrap
 from rushlight.distributed.tensor._moves import gradient_is_partial
 from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+mixing = threading.local()  # .allowed: inside of implicit_replication
+
+
+def as_replicated(args, kwargs, mesh):
+    """The call with plain tensors as DTensors that are the same on all ranks."""
+    placements = tuple(Replicate() for _ in range(mesh.ndim))
+
+    def one(a: Any) -> Any:
+        plain = isinstance(a, Tensor) and not isinstance(a, DTensor)
+        return wrap(a, mesh, placements, a.shape) if plain else a
+
+    return tree_map(one, args), tree_map(one, kwargs)
 
 
 def dtensors(args, kwargs):
@@ -58,7 +72,9 @@ def run(func, args, kwargs, placements, shape=None):
     """Runs on local tensors; the results lie as ``placements`` say."""
     tensors = dtensors(args, kwargs)
     mesh = tensors[0]._mesh
-    shape = whole_shape(func, args, kwargs) if shape is None else shape
+    whole = all(isinstance(p, Replicate) for p in placements)  # what comes out tells its shape
+    if shape is None and not whole:
+        shape = whole_shape(func, args, kwargs)
 
     def local(a: Any) -> Any:
         if not isinstance(a, DTensor):
@@ -72,7 +88,10 @@ def run(func, args, kwargs, placements, shape=None):
     with _C.DisableTorchFunctionSubclass():
         out = func(*tree_map(local, args), **tree_map(local, kwargs))
     leaves, spec = tree_flatten(out)
-    shapes = [shape] if isinstance(out, Tensor) else _listed(shape)
+    if shape is None:
+        shapes = [getattr(leaf, "shape", None) for leaf in leaves]
+    else:
+        shapes = [shape] if isinstance(out, Tensor) else _listed(shape)
     made = [
         wrap(leaf, mesh, placements, s) if isinstance(leaf, Tensor) else leaf
         for leaf, s in zip(leaves, shapes, strict=True)

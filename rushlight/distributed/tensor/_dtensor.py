@@ -26,7 +26,7 @@ def checked_placements(what: str, placements: Any, mesh: DeviceMesh, dims: int) 
             raise TypeError(f"{what}: expected Shard, Replicate or Partial, got {p!r}")
         if isinstance(p, Shard):
             if not -dims <= p.dim < dims:
-                raise IndexError(f"{what}: {p} is none of the {dims} dims of the tensor")
+                raise IndexError(f"{what}: {p!r} is none of the {dims} dims of the tensor")
             p = Shard(p.dim % dims)
         found.append(p)
     if len(found) != mesh.ndim:
@@ -186,7 +186,14 @@ class DTensor(Tensor):
         forward_dtype: Any = None,
         backward_dtype: Any = None,
     ) -> DTensor:
-        """The same tensor under other placements, by collectives that have gradients."""
+        """The same tensor under other placements, by collectives that have gradients; with
+        forward_dtype in that dtype, in which gradients then travel, too."""
+        if backward_dtype is not None and backward_dtype != (forward_dtype or self.dtype):
+            raise NotImplementedError(
+                "DTensor.redistribute: a backward_dtype other than that of forward is not there"
+            )
+        if forward_dtype is not None and forward_dtype != self.dtype:
+            return self.to(forward_dtype).redistribute(device_mesh, placements)  # type: ignore
         if device_mesh is not None and device_mesh != self._mesh:
             raise NotImplementedError("DTensor.redistribute: to another mesh is not there")
         if placements is None:

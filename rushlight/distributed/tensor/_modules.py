@@ -37,6 +37,9 @@ def distribute_module(
     from rushlight.distributed.tensor._dtensor import _mesh_or_default
 
     mesh = _mesh_or_default(device_mesh)
+    if getattr(module, "_distribute_module_applied", False):
+        raise RuntimeError("distribute_module: this module was distributed before")
+    module._distribute_module_applied = True
     for name, child in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, child, mesh)

@@ -9,6 +9,7 @@ beside others that are not gets only a part of its gradient on each rank, which 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,28 +20,40 @@ from rushlight.distributed._placements import Replicate, Shard
 from rushlight.distributed.tensor import _products, _shapes
 from rushlight.distributed.tensor._calls import (
     all_replicated,
+    as_replicated,
     check_mixed,
     dtensors,
+    mixing,
     moved,
     replace,
     run,
     unsupported,
     without_partial,
 )
-from rushlight.distributed.tensor._dtensor import DTensor, local_of, redistributed
+from rushlight.distributed.tensor._dtensor import DTensor, local_of, redistributed, wrap
 from rushlight.distributed.tensor._pointwise import ADDING, LINEAR, SCALING, in_place, pointwise
 from rushlight.utils._pytree import tree_map
 
 # Element by element.
 POINTWISE = LINEAR | ADDING | SCALING | frozenset(
-    """abs sin cos tan tanh sigmoid exp exp2 expm1 log log2 log1p sqrt rsqrt square reciprocal pow
-    relu relu6 gelu silu mish elu selu leaky_relu softplus hardswish hardtanh hardsigmoid logsigmoid
-    dropout where masked_fill clamp clip clamp_min clamp_max minimum maximum eq ne lt le gt ge
-    logical_and logical_or logical_not isnan isinf isfinite erf floor ceil round sign fmod remainder
-    floordiv floor_divide mod lerp addcmul addcdiv triu tril bool int long short zeros_like
-    ones_like empty_like full_like rand_like randn_like bitwise_and bitwise_or and or xor invert
-    nan_to_num""".split()
+    """abs absolute sin cos tan asin acos atan arcsin arccos arctan sinh cosh tanh asinh acosh atanh
+    atan2 sigmoid exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal pow float_power
+    relu relu6 gelu silu mish elu selu celu leaky_relu softplus softsign hardswish hardtanh
+    hardsigmoid hardshrink softshrink tanhshrink threshold logsigmoid dropout where masked_fill
+    clamp clip clamp_min clamp_max minimum maximum fmin fmax eq ne lt le gt ge greater less isclose
+    logical_and logical_or logical_xor logical_not isnan isinf isfinite isneginf isposinf signbit
+    erf erfc erfinv floor ceil round trunc frac sign sgn fmod remainder lgamma digamma logit hypot
+    floordiv floor_divide mod lerp addcmul addcdiv bool int long short char byte zeros_like
+    ones_like empty_like full_like rand_like randn_like bitwise_and bitwise_or bitwise_xor
+    bitwise_not and or xor invert nan_to_num copysign logaddexp xlogy positive negative conj real
+    imag angle subtract multiply divide true_divide deg2rad rad2deg
+    heaviside""".split()
 )  # fmt: skip
+# In place: these too. Others depend on the places of elements in the whole.
+_FILLING = frozenset(
+    """zero fill copy normal uniform random bernoulli exponential log_normal cauchy geometric
+    set_data""".split()
+)
 # Questions about the local tensor whose answer is that of the whole, and registrations.
 PASSED = frozenset(
     """dim ndimension is_floating_point is_complex is_signed element_size requires_grad_
@@ -54,10 +67,29 @@ LOSSES = frozenset("cross_entropy nll_loss _nll_loss mse_loss l1_loss _element_l
 PERMUTING = frozenset("transpose t permute movedim moveaxis swapaxes swapdims adjoint".split())
 RESHAPING = frozenset("view reshape flatten unflatten".split())
 REDUCING = frozenset(
-    "sum mean amax amin max min prod var std any all norm vector_norm argmax argmin".split()
+    """sum mean amax amin max min prod var std any all norm vector_norm argmax argmin logsumexp
+    nansum nanmean count_nonzero""".split()
 )
 ALONG_DIM = frozenset("softmax log_softmax cumsum cumprod sort topk".split())
+TRIANGULAR = frozenset("tril triu".split())
+# Of whole tensors, whatever cuts them.
+GATHERING = frozenset(
+    """einsum gather index_select take take_along_dim scatter scatter_add index_add index_fill
+    index_copy index_put repeat_interleave diagonal diag diag_embed trace outer cdist kthvalue
+    median mode bincount unique nonzero masked_select one_hot pad _pad constant_pad_nd baddbmm
+    addmv mv dot inner kron cross tensordot unfold rot90 ravel diff cov corrcoef quantile
+    nanquantile argsort aminmax msort hstack vstack dstack hsplit vsplit dsplit fliplr flipud trapz
+    trapezoid searchsorted bucketize histc renorm logcumsumexp cummax cummin pinv inv det slogdet
+    svdvals svd qr eigh eigvalsh cholesky solve matrix_exp matrix_power matrix_norm""".split()
+)
+# In place they would change a shape that the local tensor does not know.
+_OTHER_SHAPES = frozenset(
+    """transpose_ t_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ set_
+    as_strided_""".split()
+)
+MAKING = frozenset("new_zeros new_ones new_full new_empty new_tensor".split())
 SPLITTING = frozenset("split chunk narrow select unbind tensor_split".split())
+_LOSS = "rushlight.distributed.tensor.parallel.loss"  # which needs this module
 _CONVERSIONS = {
     "__bool__": "bool_",
     "__float__": "float_",
@@ -146,6 +178,25 @@ def _local_list(func, name, args, kwargs):
         return func(*tree_map(local_of, args), **tree_map(local_of, kwargs))
 
 
+def _gathering(func, name, args, kwargs):
+    return all_replicated(func, args, kwargs)
+
+
+def _making(func, name, args, kwargs):
+    """A new tensor of the same kind: the same on every rank."""
+    like = args[0]
+    with _C.DisableTorchFunctionSubclass():
+        made = func(local_of(like), *args[1:], **kwargs)
+    return wrap(made, like._mesh, tuple(Replicate() for _ in like._placements), made.shape)
+
+
+def _is_elementwise(name):
+    """Whether a function that changes its tensor does so element by element."""
+    base = name.removesuffix("_")
+    changing = name.startswith("i") and name[1:] in ADDING | SCALING
+    return changing or base in POINTWISE or base in _FILLING
+
+
 _RULES: dict[str, Callable[..., Any]] = {
     name: rule
     for rule, names in (
@@ -162,6 +213,13 @@ _RULES: dict[str, Callable[..., Any]] = {
         (_shapes.cat, ("cat", "stack")),
         (_shapes.getitem, ("getitem",)),
         (_shapes.unsqueeze, ("unsqueeze",)),
+        (_shapes.squeeze, ("squeeze",)),
+        (_shapes.expand, ("expand", "broadcast_to", "expand_as")),
+        (_shapes.repeat, ("repeat", "tile")),
+        (_shapes.triangular, TRIANGULAR),
+        (_shapes.turning, ("flip", "roll")),
+        (_gathering, GATHERING),
+        (_making, MAKING),
         (_normalisation, ("layer_norm", "rms_norm")),
         (_attention, ("scaled_dot_product_attention",)),
     )
@@ -176,6 +234,9 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not tensors or name in PASSED:
         with _C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
+    if getattr(mixing, "allowed", False):
+        args, kwargs = as_replicated(args, kwargs, tensors[0]._mesh)
+        tensors = dtensors(args, kwargs)
     if name in GATHERED:
         whole = [t.full_tensor() for t in tensors]
         args, kwargs = replace(args, kwargs, whole)
@@ -184,9 +245,15 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _norm_of_list(func, name, args, kwargs)
     if name.startswith(("_foreach_", "_fused_", "_list_", "_optimizer_")):
         return _local_list(func, name, args, kwargs)
+    if name == "_nll_loss" and _LOSS in sys.modules and sys.modules[_LOSS].is_on():
+        with _C.DisableTorchFunctionSubclass():
+            return sys.modules[_LOSS].cut_cross_entropy(*args)
     if name != "embedding":  # whose indices may be a plain tensor, the same on every rank
         check_mixed(name, args, kwargs, tensors[0]._mesh)
     changes = name.endswith("_") or (name.startswith("i") and name[1:] in ADDING | SCALING)
+    whole = all(isinstance(p, Replicate) for t in tensors for p in t._placements)
+    if changes and not (_is_elementwise(name) or (whole and name not in _OTHER_SHAPES)):
+        raise unsupported(name, tensors)
     if changes:
         return in_place(func, name, args, kwargs)
     if name in LOSSES:
@@ -194,6 +261,6 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     rule = _RULES.get(name)
     if rule is not None:
         return rule(func, name, args, kwargs)
-    if all(isinstance(p, Replicate) for t in tensors for p in t._placements):
+    if whole:
         return run(func, args, kwargs, tensors[0]._placements)
     raise unsupported(name, tensors)

@@ -21,7 +21,7 @@ from rushlight.distributed.tensor._calls import (
 from rushlight.distributed.tensor._dtensor import DTensor, redistributed
 
 
-def mapped(func, name, args, kwargs, where):
+def mapped(func, name, args, kwargs, where, shape=None):
     """For ops of one tensor that keep whole dims: ``where(dim)`` is the result's dim, or None where
     the tensor must be whole along it."""
     x = args[0]
@@ -32,7 +32,7 @@ def mapped(func, name, args, kwargs, where):
             x = moved(x, mesh_dim, Replicate())
             p = Replicate()
         out.append(Shard(to) if isinstance(p, Shard) else p)
-    return run(func, (x, *args[1:]), kwargs, tuple(out))
+    return run(func, (x, *args[1:]), kwargs, tuple(out), shape)
 
 
 def permuting(func, name, args, kwargs):
@@ -47,6 +47,59 @@ def unsqueeze(func, name, args, kwargs):
     at = kwargs.get("dim", args[1] if len(args) > 1 else None)
     at = at % (args[0].dim() + 1)
     return mapped(func, name, args, kwargs, lambda d: d + (at <= d))
+
+
+def squeeze(func, name, args, kwargs):
+    x = args[0]
+    named = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    dims = _dims_argument((), {"dim": named}, x.dim())
+    gone = [d for d in dims if x._shape[d] == 1]
+    shape = [n for d, n in enumerate(x._shape) if d not in gone]
+
+    def where(d: int) -> int | None:
+        return None if d in gone else d - sum(g < d for g in gone)
+
+    # (A local part may have length 1 where the whole has not.)
+    return mapped(lambda t: t.squeeze(gone) if gone else t, name, (x,), {}, where, shape)
+
+
+def expand(func, name, args, kwargs):
+    x = args[0]
+    shape = list(whole_shape(func, args, kwargs))
+    new = len(shape) - x.dim()
+    sizes = [-1 if i >= new and x._shape[i - new] == n else n for i, n in enumerate(shape)]
+
+    def where(d: int) -> int | None:
+        return d + new if sizes[d + new] == -1 else None
+
+    return mapped(lambda t: t.expand(sizes), name, (x,), {}, where, shape)
+
+
+def repeat(func, name, args, kwargs):
+    times = args[1] if isinstance(args[1], (list, tuple)) else args[1:]
+    x = args[0]
+    new = len(times) - x.dim()
+    if new < 0 or kwargs:
+        return all_replicated(func, args, kwargs)
+    return mapped(func, name, args, kwargs, lambda d: d + new if times[d + new] == 1 else None)
+
+
+def triangular(func, name, args, kwargs):
+    """Where an element lies in the last two dims decides."""
+    args, kwargs = without_partial(args, kwargs)
+    last = args[0].dim() - 2
+    return mapped(func, name, args, kwargs, lambda d: d if d < last else None)
+
+
+def turning(func, name, args, kwargs):
+    """flip and roll, along dims that must be whole."""
+    x = args[0]
+    at = 1 if name == "flip" else 2
+    named = kwargs.get("dims", args[at] if len(args) > at else ())
+    if name == "flip" and len(args) > 2:
+        named = args[1:]
+    dims = _dims_argument((), {"dim": named}, x.dim())
+    return mapped(func, name, args, kwargs, lambda d: None if d in dims else d)
 
 
 def _groups_of_dims(old, new):

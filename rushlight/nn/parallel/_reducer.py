@@ -19,6 +19,7 @@ from typing import Any
 import rushlight
 from rushlight import _C
 from rushlight.distributed._grad_bucket import GradBucket
+from rushlight.distributed._sparse_collectives import gathered_sum
 
 MIB = 1 << 20
 FIRST_BUCKET = 1 * MIB  # small, so that communication begins soon
@@ -40,6 +41,36 @@ class Bucket:
         self.work: Any = None
 
 
+class SparseBucket:
+    """One parameter whose gradients are sparse: their places and values are gathered."""
+
+    flat: Any = None
+
+    def __init__(self, index: int, parameter: Any, group: Any) -> None:
+        self.indices = [index]
+        self.missing = 1
+        self.work: Any = None
+        self._parameter, self._group = parameter, group
+        self.gradient: Any = None
+
+    def take(self, gradient: Any) -> None:
+        """This rank's gradient; None: nothing."""
+        p = self._parameter
+        if gradient is None:
+            empty = rushlight.zeros((1, 0), dtype=rushlight.int64, device=p.device)
+            none = rushlight.zeros((0, *p.shape[1:]), dtype=p.dtype, device=p.device)
+            gradient = rushlight.sparse_coo_tensor(empty, none, p.shape)
+        self.gradient = gradient if gradient.is_sparse else gradient.to_sparse(1)
+
+    def begin(self, ranks: int) -> None:
+        """Adds those of all ranks."""
+        self.gradient = gathered_sum(self.gradient, self._group) / ranks
+        self.work = self
+
+    def wait(self) -> None:
+        """It is done when it begins."""
+
+
 class _Hooked:
     """What a communication hook has begun."""
 
@@ -59,12 +90,17 @@ class _Hooked:
             self._bucket.flat.copy_(result.view(-1))
 
 
-def deal(order: list[int], parameters: list[Any], cap: int) -> list[list[int]]:
-    """Indices of parameters in buckets of at most ``cap`` bytes, each of one dtype and
-    device."""
+def deal(
+    order: list[int], parameters: list[Any], cap: int, sparse: frozenset[int] = frozenset()
+) -> list[list[int]]:
+    """Indices of parameters in buckets of at most ``cap`` bytes, each of one dtype and device;
+    those with sparse gradients have a bucket each."""
     done, open_buckets = [], {}
     for i in order:
         p = parameters[i]
+        if i in sparse:
+            done.append([i])
+            continue
         room = FIRST_BUCKET if not done and FIRST_BUCKET < cap else cap
         kind = (p.dtype, p.device)
         indices, used = open_buckets.setdefault(kind, ([], 0))
@@ -90,7 +126,11 @@ class Reducer:
         cap: int,
         find_unused: bool,
         as_views: bool,
+        sparse: set[int] | frozenset[int] = frozenset(),  # ids of those with sparse gradients
     ) -> None:
+        self.group = group
+        self.divisor = group.size()  # of sparse sums
+        self.sparse = frozenset(i for i, (_, p) in enumerate(named_parameters) if id(p) in sparse)
         self.names = [name for name, _ in named_parameters]
         self.parameters = [parameter for _, parameter in named_parameters]
         self.alone = group.size() == 1
@@ -101,8 +141,8 @@ class Reducer:
         self.ready: list[bool] = []
         self.order: list[int] = []  # in which gradients became ready, in this pass
         self.ordered = self.alone  # the buckets follow that order already
-        self.buckets: list[Bucket] = []
-        self.bucket_of: dict[int, Bucket] = {}
+        self.buckets: list[Any] = []
+        self.bucket_of: dict[int, Any] = {}
         self._comm_hook: Any = None
         self._make_buckets(list(reversed(range(len(self.parameters)))))
         self._hooks: list[Any] = []
@@ -126,6 +166,13 @@ class Reducer:
 
     def _send(self, number):
         bucket = self.buckets[number]
+        if isinstance(bucket, SparseBucket):
+            if self._comm_hook is not None:
+                raise NotImplementedError(
+                    "DistributedDataParallel: communication hooks do not take sparse gradients"
+                )
+            bucket.begin(self.divisor)
+            return
         if self._comm_hook is None:
             bucket.work = self.average(bucket.flat)
             return
@@ -151,8 +198,12 @@ class Reducer:
         self.buckets = []
         self.bucket_of = {}
         if not self.alone:
-            for indices in deal(order, self.parameters, self.cap):
-                bucket = Bucket(indices, self.parameters)
+            for indices in deal(order, self.parameters, self.cap, self.sparse):
+                bucket: Any = (
+                    Bucket(indices, self.parameters)
+                    if (indices[0] not in self.sparse)
+                    else SparseBucket(indices[0], self.parameters[indices[0]], self.group)
+                )
                 self.buckets.append(bucket)
                 self.bucket_of.update(dict.fromkeys(indices, bucket))
 
@@ -182,9 +233,11 @@ class Reducer:
         """The gradient (None: zeros) goes to its bucket, and a full bucket goes out."""
         self.ready[i] = True
         bucket = self.bucket_of[i]
-        view = bucket.views[i]
+        view = None if i in self.sparse else bucket.views[i]
         with rushlight.no_grad():
-            if grad is None:
+            if view is None:
+                bucket.take(grad)
+            elif grad is None:
                 view.zero_()
             elif grad.data_ptr() != view.data_ptr():
                 view.copy_(grad)
@@ -197,12 +250,14 @@ class Reducer:
         """A step of the other ranks, to which this one has nothing to add."""
         with rushlight.no_grad():
             for number, bucket in enumerate(self.buckets):
-                bucket.flat.zero_()
+                if isinstance(bucket, SparseBucket):
+                    bucket.take(None)
+                else:
+                    bucket.flat.zero_()
                 self._send(number)
-            if self.find_unused:
-                self._used_anywhere(list(range(len(self.parameters))))
-            for bucket in self.buckets:
-                bucket.work.wait()
+            everything = list(range(len(self.parameters)))
+            used = self._used_anywhere(everything) if self.find_unused else None
+            self._hand_out_all(used)  # an optimiser that shares its steps out may need them
         if not self.ordered:
             self.ordered = True
             self._make_buckets(self.agree([i for b in self.buckets for i in b.indices]))
@@ -221,14 +276,21 @@ class Reducer:
             self._mark(i, None)
         used = self._used_anywhere(unused) if self.find_unused else None
         with rushlight.no_grad():
-            for bucket in self.buckets:
-                bucket.work.wait()
-                for i in bucket.indices:
-                    if used is None or used[i]:
-                        self._hand_out(self.parameters[i], bucket.views[i])
+            self._hand_out_all(used)
         if not self.ordered:
             self.ordered = True
             self._make_buckets(self.agree(self.order + unused))
+
+    def _hand_out_all(self, used):
+        for bucket in self.buckets:
+            bucket.work.wait()
+            for i in bucket.indices:
+                if used is not None and not used[i]:
+                    continue
+                if i in self.sparse:
+                    self.parameters[i].grad = bucket.gradient
+                else:
+                    self._hand_out(self.parameters[i], bucket.views[i])
 
     def _hand_out(self, parameter, view):
         if self.as_views:

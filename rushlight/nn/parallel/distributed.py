@@ -11,7 +11,7 @@ from rushlight import distributed
 from rushlight.distributed import ReduceOp
 from rushlight.distributed._world import world
 from rushlight.distributed.algorithms.join import Join, Joinable, JoinHook
-from rushlight.nn.modules import Module
+from rushlight.nn.modules import Embedding, EmbeddingBag, Module
 from rushlight.nn.parallel._ordered import OrderedReducer
 from rushlight.nn.parallel._reducer import MIB, Reducer
 from rushlight.utils._pytree import tree_map
@@ -90,7 +90,46 @@ class DistributedDataParallel(Module, Joinable):
             cap=int((25 if bucket_cap_mb is None else bucket_cap_mb) * MIB),
             find_unused=find_unused_parameters or static_graph,
             as_views=gradient_as_bucket_view,
+            sparse={
+                id(p)
+                for m in module.modules()
+                if isinstance(m, (Embedding, EmbeddingBag)) and m.sparse
+                for p in m.parameters(recurse=False)
+            },
         )
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(
+        module: Module, params_and_buffers_to_ignore: list[str]
+    ) -> None:
+        """Parameters and buffers of these names are left to each process."""
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
+
+    @property
+    def device_type(self) -> str:
+        """The kind of device that the parameters are on."""
+        return self._named[0][1].device.type
+
+    @property
+    def is_multi_device_module(self) -> bool:
+        """Whether they are on several."""
+        return len({p.device for _, p in self._named}) > 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, also in another process, gets the default group and hooks of its own."""
+        if self.process_group is not distributed.group.WORLD:
+            raise RuntimeError(
+                "DistributedDataParallel: only a model of the default group can be copied or saved"
+            )
+        kept = ("module", "dim", "broadcast_buffers", "find_unused_parameters",
+                "gradient_as_bucket_view", "static_graph", "deterministic_world")  # fmt: skip
+        options = {name: getattr(self, name) for name in kept}
+        return {**options, "device_ids": self.device_ids, "training": self.training}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        training = state.pop("training")
+        self.__init__(**state, init_sync=False)  # type: ignore[misc]
+        self.training = training
 
     def _check(self, device_ids, output_device):
         if not self._named:
@@ -195,6 +234,8 @@ class DistributedDataParallel(Module, Joinable):
             inputs, kwargs = _moved((inputs, kwargs), self._named[0][1].device)
         output = self.module(*inputs, **kwargs)
         if self.require_forward_param_sync:
+            active = self._joined_active if self._divides_by_active else None
+            self._reducer.divisor = active or self.process_group.size()
             self._reducer.prepare()
         return output
 
@@ -278,6 +319,7 @@ class DistributedDataParallel(Module, Joinable):
         return {
             "module_name": type(self.module).__name__,
             "world_size": self.process_group.size(),
+            "backend_name": distributed.get_backend(self.process_group),
             "rank": self.process_group.rank(),
             "find_unused_parameters": bool(self.find_unused_parameters),
             "broadcast_buffers": bool(self.broadcast_buffers),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import fnmatch
+import warnings
 from typing import Any
 
 from rushlight._C import Tensor
@@ -72,7 +73,16 @@ class _LayerStyle(ParallelStyle):
     def _input_for(self, module: Module) -> Any:
         return self.desired_input_layouts[0]
 
+    def _check(self, module: Module) -> None:
+        """Raises for a module that the style does not fit."""
+        if not isinstance(module, (Linear, Embedding)):
+            raise NotImplementedError(
+                f"{type(self).__name__}: nn.Linear and nn.Embedding are supported, got "
+                f"{type(module).__name__}"
+            )
+
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
+        self._check(module)
         for name in list(module._parameters):
             placement = self._placements(module, name)
             distribute_parameter(module, name, device_mesh, [placement], self.src_data_rank)
@@ -90,20 +100,12 @@ class _LayerStyle(ParallelStyle):
         return module
 
 
-def _check_layer(style, module):
-    if not isinstance(module, (Linear, Embedding)):
-        raise NotImplementedError(
-            f"{style}: nn.Linear and nn.Embedding are supported, got {type(module).__name__}"
-        )
-
-
 class ColwiseParallel(_LayerStyle):
     """Cuts the outputs of an nn.Linear, or the columns of an nn.Embedding, over the ranks."""
 
     _output = Shard(-1)
 
     def _placements(self, module: Module, name: str) -> Placement:
-        _check_layer("ColwiseParallel", module)
         return Shard(1) if isinstance(module, Embedding) else Shard(0)
 
 
@@ -117,7 +119,6 @@ class RowwiseParallel(_LayerStyle):
         return Replicate() if isinstance(module, Embedding) else Shard(-1)
 
     def _placements(self, module: Module, name: str) -> Placement:
-        _check_layer("RowwiseParallel", module)
         if isinstance(module, Embedding):
             return Shard(0)
         return Shard(1) if name == "weight" else Replicate()
@@ -131,6 +132,9 @@ class SequenceParallel(_LayerStyle):
         self.sequence_sharding = self.input_layouts = (Shard(sequence_dim),)
         self.desired_input_layouts = self.sequence_sharding
         self.output_layouts = (None,)
+
+    def _check(self, module: Module) -> None:
+        """Any module will do."""
 
     def _placements(self, module: Module, name: str) -> Placement:
         return Replicate()
@@ -302,7 +306,7 @@ def parallelize_module(
             continue
         found = _matching(module, path)
         if not found:
-            raise ValueError(f"parallelize_module: {path!r} names no submodule")
+            warnings.warn(f"parallelize_module: {path!r} names no submodule", stacklevel=2)
         for child in found:
             parallelize_module(child, mesh, style, src_data_rank=src_data_rank)
     return module

@@ -28,6 +28,7 @@ from rushlight.distributed.checkpoint.staging import DefaultStager, StagingOptio
 from rushlight.distributed.checkpoint.state_dict_loader import _load_state_dict_from_keys
 from rushlight.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
 from rushlight.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+from rushlight.utils import safetensors
 from rushlight.utils._pytree import tree_flatten, tree_map
 from rushlight.utils.safetensors import load_file
 
@@ -106,7 +107,8 @@ def test_what_is_written_is_what_pytorch_writes(tmp_path):
     """The same classes, files, names and chunks."""
 
     def write(rank):
-        dcp.save(made(init_device_mesh("cpu", (2,))), checkpoint_id=tmp_path)
+        writer = dcp.FileSystemWriter(tmp_path)
+        dcp.save(made(init_device_mesh("cpu", (2,))), storage_writer=writer)
 
     dist.simulate(2, write)
     assert sorted(os.listdir(tmp_path)) == sorted(os.listdir(FOLDER))
@@ -119,6 +121,20 @@ def test_what_is_written_is_what_pytorch_writes(tmp_path):
     assert ours.state_dict_metadata == theirs.state_dict_metadata
     assert ours.planner_data == theirs.planner_data and ours.version == theirs.version
     assert ours.storage_data.keys() == theirs.storage_data.keys()
+
+
+def test_a_folder_is_written_as_safetensors(tmp_path):
+    """Other readers find the tensors; what the format lacks lies beside them."""
+    x = rl.arange(6.0).reshape(2, 3)
+    state = {"x": x, "tied": x, "z": rl.ones(2, dtype=rl.complex128), "step": 3, "none": rl.ones(0)}
+    dcp.save(state, checkpoint_id=tmp_path)
+    assert sorted(os.listdir(tmp_path)) == [".metadata", "__0_0.distcp", "__0_0.safetensors"]
+    found = safetensors.load_file(tmp_path / "__0_0.safetensors")
+    assert sorted(found) == ["none", "tied", "x"] and rl.equal(found["x"], x)
+    again = {k: rl.zeros_like(v) if isinstance(v, rl.Tensor) else 0 for k, v in state.items()}
+    dcp.load(again, checkpoint_id=tmp_path)
+    assert again["step"] == 3
+    assert all(rl.equal(again[k], v) for k, v in state.items() if k != "step")
 
 
 def test_metadata_run_nothing_and_are_checked(tmp_path):
@@ -229,7 +245,7 @@ def test_planners(tmp_path):
             dcp.load(again, checkpoint_id=folder)
             assert again["x"].tolist() == [value] * rows and again["p"].tolist() == [value] * 2
             info = dcp.FileSystemReader(folder).read_metadata().storage_data
-            assert info[MetadataIndex("p", [0])].relative_path == "__0_0.distcp"
+            assert info[MetadataIndex("p", [0])].relative_path == "__0_0.safetensors"
 
     dist.simulate(2, cached)
 

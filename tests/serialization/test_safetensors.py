@@ -254,3 +254,11 @@ def test_good_header_with_unaligned_bytes(path):
     path.write_bytes(raw(text, data))
     got = load_file(path)["a"]
     assert got.tolist() == [0.0, 1.0, 2.0, 3.0] and got.data_ptr() % 4 == 0
+
+
+def test_an_open_file_is_written_to(tmp_path):
+    x = rl.arange(5)
+    with open(tmp_path / "x", "wb") as file:
+        save_file({"x": x}, file)
+        assert not file.closed
+    assert rl.equal(load_file(tmp_path / "x")["x"], x)

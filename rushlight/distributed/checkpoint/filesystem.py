@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import io
@@ -43,6 +44,7 @@ from rushlight.distributed.checkpoint.staging import BlockingAsyncStager
 from rushlight.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
 from rushlight.futures import Future
 from rushlight.utils import safetensors
+from rushlight.utils.safetensors._format import NAME_OF_DTYPE
 
 __all__ = [
     "FileSystem",
@@ -270,8 +272,8 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
         self, name: str, items: list[WriteItem], planner: SavePlanner
     ) -> list[WriteResult]:
         results, tensors, offsets = [], {}, {}
-        apart = self.serialization_format is SerializationFormat.SAFETENSORS
-        inside = [i for i in items if not apart or i.type == WriteItemType.BYTE_IO]
+        apart = self._for_safetensors(items)
+        inside = [item for item in items if item.index.fqn not in apart]
         if inside:
             path = self.fs.concat_path(self.path, name + DEFAULT_SUFFIX)
             self._begun.append(path)
@@ -280,14 +282,9 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
                     results.append(_written(stream, item, planner, name + DEFAULT_SUFFIX))
                 if self.sync_files:
                     flush(stream)
-        for item in items if apart else ():
-            if item.type == WriteItemType.BYTE_IO:
+        for item in items:
+            if item.index.fqn not in apart:
                 continue
-            if item.index.fqn in tensors:
-                raise ValueError(
-                    f"FileSystemWriter: a safetensors file takes one part of {item.index.fqn}; "
-                    "this rank has several"
-                )
             tensor = _on_host(planner.resolve_data(item))  # type: ignore[arg-type]
             # The format has no shared memory; tied weights are written twice.
             shared = any(t.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
@@ -301,10 +298,23 @@ class FileSystemWriter(_OfFolder, StorageWriter, BlockingAsyncStager):
             self._begun.append(path)
             about = {"format": "pt", "DCP_VERSION": "1.0", _OFFSETS: json.dumps(offsets)}
             with self.fs.create_stream(path, "wb") as stream:
-                stream.write(safetensors.save(tensors, about))
+                safetensors.save_file(tensors, stream, about)
                 if self.sync_files:
                     flush(stream)
         return results
+
+    def _for_safetensors(self, items: list[WriteItem]) -> set[str]:
+        """Names of tensors that such a file takes: of its dtypes, one part of each."""
+        if self.serialization_format is not SerializationFormat.SAFETENSORS:
+            return set()
+        parts = collections.Counter(item.index.fqn for item in items)
+        return {
+            item.index.fqn
+            for item in items
+            if item.tensor_data is not None
+            and item.tensor_data.properties.dtype in NAME_OF_DTYPE
+            and parts[item.index.fqn] == 1
+        }
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Puts `.metadata` in place; files of the checkpoint before go."""

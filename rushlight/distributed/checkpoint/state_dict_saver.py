@@ -16,7 +16,11 @@ from rushlight import distributed as dist
 from rushlight._names.missing import fill
 from rushlight.distributed import _world
 from rushlight.distributed.checkpoint.default_planner import DefaultSavePlanner
-from rushlight.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from rushlight.distributed.checkpoint.filesystem import (
+    FileSystemReader,
+    FileSystemWriter,
+    SerializationFormat,
+)
 from rushlight.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata
 from rushlight.distributed.checkpoint.planner import SavePlan, SavePlanner
 from rushlight.distributed.checkpoint.staging import AsyncStager, BlockingAsyncStager
@@ -53,7 +57,10 @@ def storage_of(storage: Any, checkpoint_id: Any, reader: bool) -> Any:
             "distributed.checkpoint: either checkpoint_id or a storage (FileSystemWriter, "
             "FileSystemReader) must be given"
         )
-    return FileSystemReader(checkpoint_id) if reader else FileSystemWriter(checkpoint_id)
+    if reader:
+        return FileSystemReader(checkpoint_id)
+    # A format that cannot run code, and that others read without us.
+    return FileSystemWriter(checkpoint_id, serialization_format=SerializationFormat.SAFETENSORS)
 
 
 def state_of(value: Any) -> Any:

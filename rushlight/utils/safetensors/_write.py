@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from rushlight import _C
@@ -47,7 +48,8 @@ def save_file(
         {'x': tensor([1., 1.])}
     """
     pieces = _pieces("save_file", tensors, metadata)
-    with replacing(filename) as file:
+    is_open = hasattr(filename, "write")
+    with contextlib.nullcontext(filename) if is_open else replacing(filename) as file:
         for piece in pieces:
             file.write(piece)
 

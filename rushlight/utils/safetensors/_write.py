@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 from collections.abc import Mapping
+from typing import IO
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -28,7 +29,9 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
 
 
 def save_file(
-    tensors: Mapping[str, Tensor], filename: FileLike, metadata: Mapping[str, str] | None = None
+    tensors: Mapping[str, Tensor],
+    filename: FileLike | IO[bytes],
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Writes named tensors to a file; if anything fails, what was there stays.
 
@@ -48,8 +51,10 @@ def save_file(
         {'x': tensor([1., 1.])}
     """
     pieces = _pieces("save_file", tensors, metadata)
-    is_open = hasattr(filename, "write")
-    with contextlib.nullcontext(filename) if is_open else replacing(filename) as file:
+    if not isinstance(filename, (str, os.PathLike)):
+        filename.writelines(pieces)
+        return
+    with replacing(filename) as file:
         for piece in pieces:
             file.write(piece)
 

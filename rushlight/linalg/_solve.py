@@ -33,6 +33,15 @@ Lstsq = named("linalg_lstsq", ("solution", "residuals", "rank", "singular_values
 TriangularSolve = named("triangular_solve", ("solution", "cloned_coefficient"))
 
 
+def _first_of_repeats(info, batch):
+    for _ in range(info.ndim - len(batch)):
+        info = info[0]
+    for dim, n in enumerate(batch):
+        if n == 1:
+            info = info.narrow(dim, 0, 1)
+    return info
+
+
 def _solve(op, A, B, left):
     need_matrices(op, A=A)
     vector = is_vector_rhs(A, B)
@@ -48,9 +57,7 @@ def _solve(op, A, B, left):
         X, _, _, info = _C._solve_ex(A.mT, B.mT)
         X = X.mT
     if info.shape != own_batch:  # one a matrix, however often it was used
-        extra = info.ndim - len(own_batch)
-        kept = [0] * extra + [slice(1) if n == 1 else slice(None) for n in own_batch]
-        info = info[tuple(kept)] if info.numel() else info.new_zeros(own_batch)
+        info = _first_of_repeats(info, own_batch) if info.numel() else info.new_zeros(own_batch)
     return X.squeeze(-1) if vector else X, info
 
 

@@ -393,7 +393,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
             raise RuntimeError(f"cartesian_prod: expects vectors, got shape {list(t.shape)}")
     if len(tensors) == 1:
         return tensors[0]
-    return _C.stack([g.reshape(-1) for g in meshgrid(tensors, indexing="ij")], 1)
+    return _C.stack([g.reshape(-1) for g in meshgrid(*tensors, indexing="ij")], 1)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:

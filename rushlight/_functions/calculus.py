@@ -106,14 +106,10 @@ def gradient(input: Tensor, *,
     """
     if edge_order not in (1, 2):
         raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
-    if dim is None:
-        dims = list(range(input.ndim))
-    else:
-        dims = [dim] if isinstance(dim, int) else list(dim)
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     dims = [_checked(input, d) for d in dims]
-    for i, d in enumerate(dims):
-        if d in dims[:i]:
-            raise RuntimeError(f"gradient: a dim appears twice in {dims}")
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"gradient: a dim appears twice in {dims}")
     if spacing is None:
         spacing = 1
     if isinstance(spacing, Tensor) and spacing.ndim > 0:

@@ -34,7 +34,7 @@ def _checked(op, input, q, dim, interpolation):
         raise _C.DeviceError(f"{op}: q is on {q.device}, the input is on {input.device}")
     # A GPU is not waited for: there the index that comes of it is found out of range later.
     if not (known.is_meta or known.is_cuda) and not bool(((known >= 0) & (known <= 1)).all()):
-        raise RuntimeError(f"{op}: q must lie in [0, 1], got {known}")
+        raise RuntimeError(f"{op}: q must lie in [0, 1], got {known.tolist()}")
     rank = max(input.ndim, 1)
     if dim is not None and not -rank <= dim < rank:
         raise IndexError(f"{op}: dim {dim} is out of range (from {-rank} to {rank - 1})")

@@ -63,16 +63,14 @@ def rfftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, dtype: _dtype
     return write_out("fft.rfftfreq", _spaced(rising, n * d, dtype, device, requires_grad), out)
 
 
-def _shifted(input, dim, sign):
+def _shifted(input, dim, by):
     if isinstance(dim, _C.Tensor) and dim.ndim == 0:
         dim = int(dim)
-    if dim is None:
-        dims = list(range(input.ndim))
-    else:
-        dims = [dim] if isinstance(dim, int) else list(dim)
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = list(dims)
     if not dims:
         return input.clone()
-    return input.roll([sign * (input.shape[d] // 2) for d in dims], dims)
+    return input.roll([by(input.shape[d]) for d in dims], dims)
 
 
 def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
@@ -86,7 +84,7 @@ def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         >>> rl.fft.fftshift(rl.tensor([[0, 1, -2, -1]]), dim=1)
         tensor([[-2, -1,  0,  1]])
     """
-    return _shifted(input, dim, 1)
+    return _shifted(input, dim, lambda n: n // 2)
 
 
 def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
@@ -100,4 +98,4 @@ def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
         >>> rl.fft.ifftshift(rl.tensor([[-2, -1, 0, 1]]), dim=1)
         tensor([[ 0,  1, -2, -1]])
     """
-    return _shifted(input, dim, -1)
+    return _shifted(input, dim, lambda n: (n + 1) // 2)

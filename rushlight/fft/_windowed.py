@@ -14,7 +14,7 @@ __all__ = ["istft", "stft"]
 def _window(op, window, win_length, n_fft, like):
     """The window in the middle of n_fft elements."""
     if window is None:
-        real = like.real.dtype if like.is_complex() else like.dtype
+        real = {_C.complex64: _C.float32, _C.complex128: _C.float64}.get(like.dtype, like.dtype)
         window = _C.ones(win_length, dtype=real, device=like.device)
     elif window.ndim != 1 or window.shape[0] != win_length:
         raise RuntimeError(f"{op}: the window must be a vector of {win_length} elements, got shape "

@@ -10,7 +10,7 @@ from rushlight import _C
 from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
-from rushlight.linalg._solve import _tolerances, broadcast_shapes, real_dtype
+from rushlight.linalg._solve import _tolerances, real_dtype
 from rushlight.types import _dtype
 
 
@@ -74,14 +74,14 @@ def matrix_norm(
         raise _C.DTypeError(f"{name}: needs floating or complex numbers, got {A.dtype}")
     if isinstance(ord, str) and ord not in ("fro", "nuc"):
         raise RuntimeError(f"{name}: ord must be 'fro', 'nuc' or a number, got {ord!r}")
-    if dim is None or isinstance(dim, int) or len(dim) != 2:
+    if not isinstance(dim, tuple | list) or len(dim) != 2:
         raise RuntimeError(f"{name}: dim must name two dims, got {dim!r}")
     if dtype is not None:
         A = A.to(dtype)
     for d in dim:
         if not -A.ndim <= d < A.ndim:
             raise IndexError(f"{name}: dim {d} is out of range (from {-A.ndim} to {A.ndim - 1})")
-    rows, columns = dim[0] % A.ndim, dim[1] % A.ndim
+    rows, columns = (d % A.ndim for d in dim)
     if rows == columns:
         raise RuntimeError(f"{name}: the two dims must differ, got {tuple(dim)}")
     if ord == "fro":
@@ -220,11 +220,13 @@ def matrix_rank(
             _C.zeros(A.shape[:-2], dtype=_C.int64, device=A.device),
             out,
         )
-    for t in (atol, rtol):  # tolerances may broadcast against the batch
-        if isinstance(t, _C.Tensor) and t.shape != A.shape[:-2]:
-            batch = broadcast_shapes(A.shape[:-2], t.shape)
-            values = values.expand(*batch, values.shape[-1])
-            A = A.expand(*batch, *A.shape[-2:])
+    shapes = [t.shape for t in (atol, rtol) if isinstance(t, _C.Tensor)]
+    if any(s != A.shape[:-2] for s in shapes):  # tolerances may broadcast against the batch
+        from rushlight.functional import broadcast_shapes
+
+        batch = broadcast_shapes(A.shape[:-2], *shapes)
+        values = values.expand(*batch, values.shape[-1])
+        A = A.expand(*batch, *A.shape[-2:])
     atol, rtol = _tolerances(A, atol, rtol, values.dtype)
     limit = _C.maximum(atol, rtol * values.amax(-1))
     rank = (values > limit.unsqueeze(-1)).sum(-1)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rushlight import _C
 from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
 from rushlight._functions.out import write_out
-
-_SMALLEST_INT, _LARGEST_INT = -(2**63), 2**63 - 1
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -107,7 +106,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.matrix_power: needs square matrices, got {list(A.shape)}")
-    if n != int(n) or not _SMALLEST_INT <= n <= _LARGEST_INT:
+    if n != int(n) or not -(2**63) <= n < 2**63:
         raise _C.IntOverflowError(f"linalg.matrix_power: n must be an int of 64 bits, got {n}")
     if n == 0:
         one = _C.eye(A.shape[-1], dtype=A.dtype, device=A.device)
@@ -117,17 +116,15 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         from rushlight.linalg._solve import inv
 
         A, n = inv(A), -n
-    if n == 1:
-        return write_out("linalg.matrix_power", A.clone(), out)
-    square = A
-    while n % 2 == 0:  # by the binary digits of n, from the last one that is set
-        square, n = square @ square, n // 2
-    result, n = square, n // 2
-    while n > 0:
+    result, square = None, A
+    while True:  # by the binary digits of n
+        if n & 1:
+            result = square if result is None else result @ square
+        n >>= 1
+        if n == 0:
+            break
         square = square @ square
-        if n % 2 == 1:
-            result = result @ square
-        n = n // 2
+    result = result.clone() if result is A else result
     return write_out("linalg.matrix_power", result, out)
 
 
@@ -160,8 +157,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
             raise RuntimeError(f"linalg.multi_dot: tensor {i} must be a matrix"
                                f"{' or a vector' if i in (0, len(tensors) - 1) else ''}, got shape "
                                f"{list(t.shape)}")  # fmt: skip
-    for i in range(len(tensors) - 1):
-        a, b = tensors[i], tensors[i + 1]
+    for i, (a, b) in enumerate(pairwise(tensors)):
         if a.shape[1] != b.shape[0]:
             raise RuntimeError(f"linalg.multi_dot: tensors {i} and {i + 1} do not go together: "
                                f"shapes {list(a.shape)} and {list(b.shape)}")  # fmt: skip

@@ -4,7 +4,6 @@ from operator import itemgetter
 
 from rushlight import _C
 from rushlight._functions.out import write_outs
-from rushlight._scripting import is_scripting
 from rushlight.functional import broadcast_shapes
 
 
@@ -52,8 +51,6 @@ def with_out(op, result, out):
 
 def tracked(*tensors):
     """Whether somebody may want derivatives of what is computed from these tensors."""
-    if is_scripting():  # a program may be differentiated later
-        return True
     wanted = _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
     return wanted or _C._dual_level() > 0
 

@@ -295,7 +295,7 @@ def _tolerances(A, atol, rtol, real):
 
 def real_dtype(A):
     """The dtype of A's absolute values."""
-    return A.real.dtype if A.is_complex() else A.dtype
+    return {_C.complex64: _C.float32, _C.complex128: _C.float64}.get(A.dtype, A.dtype)
 
 
 def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *,
@@ -318,9 +318,10 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
     """
     need_matrices("linalg.pinv", A=A)
     _need_floats("linalg.pinv", A)
-    for t in (atol, rtol, rcond):  # tolerances may broadcast against the batch
-        if isinstance(t, _C.Tensor) and t.shape != A.shape[:-2]:
-            A = A.expand(*broadcast_shapes(A.shape[:-2], t.shape), *A.shape[-2:])
+    shapes = [t.shape for t in (atol, rtol, rcond) if isinstance(t, _C.Tensor)]
+    if any(s != A.shape[:-2] for s in shapes):  # tolerances may broadcast against the batch
+        batch = broadcast_shapes(A.shape[:-2], *shapes)
+        A = A.expand(*batch, *A.shape[-2:])
     atol, rtol = _tolerances(A, atol, rcond if rtol is None else rtol, real_dtype(A))
     inverse, info = _C._pinv(A, atol, rtol, hermitian)
     check_info(info, "linalg.pinv", NOT_CONVERGED)

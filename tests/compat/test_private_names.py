@@ -168,13 +168,5 @@ def test_reparametrize_module():
     assert layer[0].weight is own
 
 
-def test_seeds_of_workers_for_numpy():
-    """What PyTorch 2.13 gives for the same seed and worker."""
-    from rushlight.utils.data._utils.worker import _generate_state
-
-    assert _generate_state(0, 0) == [2968811710, 3677149159, 745650761, 2884920346]
-    assert _generate_state(12345678901234, 3) == [2677634501, 810098766, 226270600, 4115140591]
-
-
 def test_no_tracer_of_frames():
     assert rl._dynamo.is_dynamo_supported() is False

@@ -50,14 +50,6 @@ def get_worker_info() -> WorkerInfo | None:
     return _worker_info
 
 
-def _generate_state(base_seed: int, worker_id: int) -> list[int]:
-    """Four 32-bit numbers to seed NumPy with in a worker, other ones in each: packages use it."""
-    import numpy
-
-    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
-    return numpy.random.SeedSequence(entropy).generate_state(4).tolist()
-
-
 @dataclass
 class Setup:
     """What a worker needs to know, the same for all of them."""

@@ -79,3 +79,27 @@ def test_einsum(equation, sizes, expected):
     result = rl.einsum(equation, *operands)
     assert result.stride() == expected
     np.testing.assert_allclose(result, np.einsum(equation, *(x.numpy() for x in operands)))
+
+
+def test_gradients_can_be_flattened_by_view():
+    """Products with a transposed factor give its gradient transposed; a program does not see that."""
+    x = rl.randn(3, 4)
+    weight = rl.randn(5, 4, requires_grad=True)
+    (given,) = rl.autograd.grad((x @ weight.t()).square().sum(), weight)
+    expected = 2 * (x.numpy() @ weight.detach().numpy().T).T @ x.numpy()
+    np.testing.assert_allclose(given.view(-1), expected.reshape(-1), rtol=1e-4, atol=1e-5)
+    (x @ weight.t()).square().sum().backward()
+    assert weight.grad.stride() == (4, 1)
+
+    lstm = rl.nn.LSTM(3, 4)
+    weights = list(lstm.parameters())
+    gradients = rl.autograd.grad(lstm(rl.randn(5, 2, 3))[0].sum(), weights, create_graph=True)
+    flat = rl.cat([g.view(-1) for g in gradients])
+    products = rl.autograd.grad(flat.square().sum(), weights)
+    assert rl.cat([g.view(-1) for g in products]).isfinite().all()
+
+
+def test_gradients_of_means_can_be_written_to():
+    y = rl.randn(3, 4, requires_grad=True)
+    (given,) = rl.autograd.grad(y.mean(0).sum(), y)
+    assert rl.allclose(given.mul_(3), rl.ones(3, 4))

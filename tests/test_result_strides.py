@@ -1,5 +1,5 @@
-"""Strides of results as PyTorch 2.13 recorded them: a program that calls view() or view_as_complex()
-on a result depends on them."""
+"""Strides of results as PyTorch 2.13 has them: programs that call view() or view_as_complex()
+on results depend on them."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_einsum(equation, sizes, expected):
 
 
 def test_gradients_can_be_flattened_by_view():
-    """Products with a transposed factor give its gradient transposed; a program does not see that."""
+    """Products with a transposed factor give its gradient transposed; programs do not see that."""
     x = rl.randn(3, 4)
     weight = rl.randn(5, 4, requires_grad=True)
     (given,) = rl.autograd.grad((x @ weight.t()).square().sum(), weight)

@@ -132,7 +132,7 @@ def _batched_grad(outputs, inputs, grads, retain_graph, create_graph, allow_unus
 
 
 def _laid_out(x, gradient):
-    """A gradient as its tensor lies in memory: programs flatten gradients of parameters by view()."""
+    """A gradient that lies in memory as its tensor does: programs flatten gradients by view()."""
     if gradient is None or not x.is_contiguous() or gradient.is_contiguous():
         return gradient
     return gradient.contiguous()

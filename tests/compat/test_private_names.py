@@ -159,8 +159,9 @@ def test_reparametrize_module():
         layer[1].running_mean = rl.full((1,), 3.0)
     assert layer[0].weight is own and layer[1].running_mean.item() == 0
     assert given["1.running_mean"].item() == 3
-    with pytest.raises(RuntimeError, match="unknown"), _reparametrize_module(
-        layer, given, strict=True
+    with (
+        pytest.raises(RuntimeError, match="unknown"),
+        _reparametrize_module(layer, given, strict=True),
     ):
         pass
     with pytest.raises(ZeroDivisionError), _reparametrize_module(layer, {"0.weight": own * 2}):

@@ -729,7 +729,10 @@ def cdist(
     large = x1.shape[-2] > 25 or x2.shape[-2] > 25
     if p == 2 and (compute_mode == modes[1] or (compute_mode == modes[0] and large)):
         squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1, True).mT
-        return (squares - 2 * (x1 @ x2.mT)).clamp_min(0).sqrt()
+        squares = squares - 2 * (x1 @ x2.mT)
+        # Where two points are one, the slope of the root is infinite; the gradient there is zero.
+        same = squares <= 0
+        return squares.masked_fill(same, 1).sqrt().masked_fill(same, 0)
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if difference.shape[-1] == 0:  # points of a space without dimensions are all the same
         return difference.sum(-1)

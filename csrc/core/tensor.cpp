@@ -232,9 +232,26 @@ bool Tensor::is_contiguous(MemoryFormat format) const {
   }
 }
 
+// Whether strides grow in the order of channels_last, with gaps or not. Strides of dims with one
+// element count too: they tell an unsqueezed tensor from one that is laid out so.
+static bool has_strides_like_channels_last(IntList sizes, IntList strides) {
+  const size_t n = sizes.size();
+  if ((n != 4 && n != 5) || strides[1] == 0 || numel(sizes) == 0) return false;
+  int64_t least = 0;
+  auto grows = [&](size_t i) {
+    if (strides[i] < least) return false;
+    least = strides[i] * sizes[i];
+    return true;
+  };
+  if (!grows(1)) return false;
+  for (size_t i = n; i-- > 2;) {
+    if (!grows(i)) return false;
+  }
+  return least != strides[1] && grows(0);  // equal: every dim but the first has one element
+}
+
 MemoryFormat Tensor::suggest_memory_format() const {
-  if (is_contiguous() || !rush::is_channels_last(sizes(), strides()))
-    return MemoryFormat::Contiguous;
+  if (!has_strides_like_channels_last(sizes(), strides())) return MemoryFormat::Contiguous;
   return dim() == 4 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
 }
 

@@ -28,6 +28,7 @@ __all__ = [
     "forbid_in_graph",
     "graph_break",
     "is_compiling",
+    "is_dynamo_supported",
     "list_backends",
     "mark_dynamic",
     "mark_static",
@@ -44,6 +45,11 @@ __all__ = [
     "skip_frame",
     "substitute_in_graph",
 ]
+
+
+def is_dynamo_supported():
+    """False: no tracer reads Python's frames here. compile() works without one."""
+    return False
 
 
 def disallow_in_graph(fn):

@@ -131,6 +131,13 @@ def _batched_grad(outputs, inputs, grads, retain_graph, create_graph, allow_unus
         _C._vmap_exit()
 
 
+def _laid_out(x, gradient):
+    """A gradient that lies in memory as its tensor does: programs flatten gradients by view()."""
+    if gradient is None or not x.is_contiguous() or gradient.is_contiguous():
+        return gradient
+    return gradient.contiguous()
+
+
 def grad(
     outputs: Any,
     inputs: Any,
@@ -192,6 +199,8 @@ def grad(
     results = ask(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     if of_values:
         results, inputs = like_inputs(given, results), given
+    elif not is_grads_batched:
+        results = tuple(map(_laid_out, inputs, results))
     if materialize_grads:
         results = tuple(
             _C.zeros_like(x) if g is None else g for x, g in zip(inputs, results, strict=True)

@@ -20,7 +20,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.autograd import forward_ad
 from rushlight.autograd._engine import grad as autograd_grad
-from rushlight.autograd.grad_mode import enable_grad, no_grad
+from rushlight.autograd.grad_mode import enable_grad
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -109,16 +109,17 @@ def _from_flat_real(flat, like):
 
 
 def _numerical(func, inputs, x, direction, eps):
-    """Derivative of all outputs when x moves along a real direction; x is changed and put back."""
+    """Derivative of all outputs when x moves along a real direction; x is changed and put back.
+
+    The function runs in the mode of the caller: it may take gradients itself."""
     step = _from_flat_real(direction, x)
     data = x.data
     before = data.clone()
-    with no_grad():
-        data.copy_(before + eps * step)
-        above = [_flat_real(y).clone() for y in _outputs(func, inputs)]
-        data.copy_(before - eps * step)
-        below = [_flat_real(y).clone() for y in _outputs(func, inputs)]
-        data.copy_(before)
+    data.copy_(before + eps * step)
+    above = [_flat_real(y).clone() for y in _outputs(func, inputs)]
+    data.copy_(before - eps * step)
+    below = [_flat_real(y).clone() for y in _outputs(func, inputs)]
+    data.copy_(before)
     return [(a - b) / (2 * eps) for a, b in zip(above, below, strict=True)]
 
 
@@ -559,12 +560,13 @@ def gradgradcheck(func: Callable[..., Tensor | Sequence[Tensor]], inputs: Tensor
 
     def gradients(*args):
         own, weights = args[: len(inputs)], args[len(inputs) :]
-        # Each input gets a place in the graph of its own: one tensor may stand in two places.
+        # One tensor may stand in two places, which then get a place each in the graph. Others are
+        # passed as they are: a Parameter has to be one where a module takes it.
         with enable_grad():
             own = tuple(
-                x.view_as(x) if i in places and x.requires_grad
-                else _C._cut_graph(x).requires_grad_(True) if i in places
-                else x
+                x if i not in places or (x.requires_grad and sum(x is y for y in own) == 1)
+                else x.view_as(x) if x.requires_grad
+                else _C._cut_graph(x).requires_grad_(True)
                 for i, x in enumerate(own)
             )  # fmt: skip
             outputs = [y for y in _as_tuple(func(*own)) if _is_differentiable(y)]

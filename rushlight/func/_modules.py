@@ -91,6 +91,30 @@ def _with_ties(given, known):
     return out
 
 
+@contextlib.contextmanager
+def reparametrized(module, given, tie_weights, strict):
+    """The module with the given tensors in place of its own; yields them, tied names with them."""
+    known = _known_names(module)
+    unexpected = sorted(given.keys() - known.keys())
+    missing = sorted(known.keys() - given.keys())
+    if strict and unexpected:
+        raise RuntimeError(
+            f"functional_call: the module has no parameters or buffers named {unexpected}; it has "
+            f"{sorted(known)}"
+        )
+    if strict and missing:
+        raise RuntimeError(f"functional_call: strict is True, but {missing} were not given")
+    for name, value in given.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"functional_call: {name!r} must be a Tensor, not {type(value).__name__}"
+            )
+    given = {name: value for name, value in given.items() if name in known}
+    tensors = _with_ties(given, known) if tie_weights else given
+    with _swapped(module, tensors):
+        yield tensors
+
+
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
@@ -134,32 +158,16 @@ def functional_call(
             "functional_call: expected a dict of tensors or a sequence of such dicts, got "
             f"{type(parameter_and_buffer_dicts).__name__}"
         )
-    known = _known_names(module)
-    unexpected = sorted(given.keys() - known.keys())
-    missing = sorted(known.keys() - given.keys())
-    if strict and unexpected:
-        raise RuntimeError(
-            f"functional_call: the module has no parameters or buffers named {unexpected}; it has "
-            f"{sorted(known)}"
-        )
-    if strict and missing:
-        raise RuntimeError(f"functional_call: strict is True, but {missing} were not given")
-    for name, value in given.items():
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"functional_call: {name!r} must be a Tensor, not {type(value).__name__}"
-            )
     if args is None:
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
-    given = {name: value for name, value in given.items() if name in known}
-    tensors = _with_ties(given, known) if tie_weights else dict(given)
-    with _swapped(module, tensors):
+    with reparametrized(module, given, tie_weights, strict) as tensors:
         result = module(*args, **(kwargs or {}))
-    for name in given:  # buffers that the call replaced
-        if tensors[name] is not given[name] and isinstance(parameter_and_buffer_dicts, dict):
-            parameter_and_buffer_dicts[name] = tensors[name]
+    for name in tensors:  # buffers that the call replaced
+        if name in given and tensors[name] is not given[name]:
+            if isinstance(parameter_and_buffer_dicts, dict):
+                parameter_and_buffer_dicts[name] = tensors[name]
     return result
 
 

@@ -194,7 +194,7 @@ class RuleOptimizer(Optimizer):
 def raise_for_sparse(optimizer: Optimizer) -> NoReturn:
     """What most optimisers say to a sparse gradient."""
     name = type(optimizer).__name__
-    raise RuntimeError(f"{name}: does not take sparse gradients; SparseAdam, SGD and Adagrad do")
+    raise RuntimeError(f"{name}: does not support sparse gradients; SparseAdam, SGD and Adagrad do")
 
 
 class EachParameter(Optimizer):

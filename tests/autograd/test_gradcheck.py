@@ -116,3 +116,32 @@ def test_nondeterminism_is_found():
     with pytest.raises(GradcheckError, match="reentrant"):
         gradcheck(f, x64(2))
     assert gradcheck(f, x64(2), nondet_tol=1.0, atol=1.0)
+
+
+def test_functions_that_take_gradients_themselves():
+    """They run as they do outside of a check, with a graph: PyTorch does not turn it off."""
+
+    def slope(x):
+        inner = x.detach().requires_grad_()
+        return x * rl.autograd.grad((inner**2).sum(), inner)[0].detach().sum().reshape(1) * 0 + x
+
+    x = rl.tensor([0.5, 1.5], dtype=rl.float64, requires_grad=True)
+    assert gradcheck(slope, (x,))
+
+
+def test_second_derivatives_of_parameters_given_to_a_module():
+    """A module keeps what is a Parameter as one; a view of it would be an attribute like others."""
+
+    class Power(rl.nn.Module):
+        def __init__(self, weight):
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x):
+            (weight,) = self.parameters()
+            return (weight * x) ** 3
+
+    weight = rl.nn.Parameter(rl.tensor([0.5, 1.5], dtype=rl.float64))
+    x = rl.tensor([1.0, 2.0], dtype=rl.float64, requires_grad=True)
+    assert gradgradcheck(lambda weight, x: Power(weight)(x), (weight, x))
+    assert gradgradcheck(lambda a, b: a * b * b, (x, x))

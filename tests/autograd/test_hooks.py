@@ -395,6 +395,7 @@ def test_names_and_identity():
         (lambda x: x.unsqueeze(0), "UnsqueezeBackward0"),
         (lambda x: x.expand(3, 2, 2), "ExpandBackward0"),
         (lambda x: rl.cat([x, x]), "CatBackward0"),
+        (lambda x: rl.stack([x, x]), "StackBackward0"),
         (lambda x: rl.where(x > 0, x, x), "WhereBackward0"),
         (lambda x: x.to(rl.float64), "ToCopyBackward0"),
     ],

@@ -5,6 +5,7 @@ import math
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -37,3 +38,26 @@ def test_as_recorded(case):
         w = w or ["0.0"] * len(g or [])
         g = g or ["0.0"] * len(w)
         assert len(w) == len(g) and all(map(near, g, w)), f"got {g}, PyTorch gives {w}"
+
+
+@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"])
+@pytest.mark.parametrize("rows", [3, 30])
+def test_distances_of_points_to_themselves(rows, mode):
+    """The root of zero has no slope: the gradient of such a distance is zero, by either way."""
+    x = np.random.default_rng(0).standard_normal((rows, 4))
+    ours = rl.tensor(x, requires_grad=True)
+    rl.exp(-rl.cdist(ours, ours, compute_mode=mode)).sum().backward()
+    difference = x[:, None] - x[None]
+    distance = np.sqrt((difference**2).sum(-1))
+    slope = np.divide(-np.exp(-distance), distance, out=0 * distance, where=distance > 0)
+    expected = 2 * (slope[..., None] * difference).sum(1)
+    # Products of rows lose digits where a distance is small: the diagonal need not be zero.
+    np.testing.assert_allclose(ours.grad, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_equal_points_by_matrix_products():
+    same = rl.ones(30, 2, dtype=rl.float64, requires_grad=True)
+    distances = rl.cdist(same, same)
+    distances.sum().backward()
+    assert not distances.any() and not same.grad.any()
+    assert rl.cdist(rl.full((30, 1), float("nan")), rl.ones(30, 1)).isnan().all()

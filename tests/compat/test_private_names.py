@@ -146,3 +146,28 @@ def test_saving_what_was_scripted(tmp_path):
         scripted.nothing  # noqa: B018 -- reading raises
     with pytest.raises(TypeError, match="jit.save"):
         pickle.dumps(scripted)
+
+
+def test_reparametrize_module():
+    from rushlight.nn.utils.stateless import _reparametrize_module
+
+    layer = rl.nn.Sequential(rl.nn.Linear(2, 1, bias=False), rl.nn.BatchNorm1d(1))
+    own = layer[0].weight
+    given = {"0.weight": rl.ones(1, 2), "1.running_mean": rl.zeros(1), "unknown": rl.ones(1)}
+    with _reparametrize_module(layer, given):
+        assert layer[0].weight is given["0.weight"]
+        layer[1].running_mean = rl.full((1,), 3.0)
+    assert layer[0].weight is own and layer[1].running_mean.item() == 0
+    assert given["1.running_mean"].item() == 3
+    with (
+        pytest.raises(RuntimeError, match="unknown"),
+        _reparametrize_module(layer, given, strict=True),
+    ):
+        pass
+    with pytest.raises(ZeroDivisionError), _reparametrize_module(layer, {"0.weight": own * 2}):
+        1 / 0  # noqa: B018 -- raises
+    assert layer[0].weight is own
+
+
+def test_no_tracer_of_frames():
+    assert rl._dynamo.is_dynamo_supported() is False

@@ -185,3 +185,21 @@ def test_graph_of_an_onnx_file(tmp_path):
     (output,) = (n for n in nodes if n.op == "Output")
     assert output.input[0] in by_name
     assert sum(n.op == "Parameter" for n in nodes) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "classes"),
+    [
+        ([1.0, 2.0], (ValueError, NotImplementedError)),
+        (np.ones(2), (ValueError, AssertionError)),
+        (rl.ones(2), (ValueError, AssertionError)),
+    ],
+)
+def test_what_is_no_scalar(value, classes):
+    """PyTorch's classes are among those of the error: skorch passes over lists by one."""
+    from rushlight.utils.tensorboard._values import as_number
+
+    for expected in classes:
+        with pytest.raises(expected, match="one element"):
+            as_number(value)
+    assert as_number(rl.tensor([2.5])) == 2.5

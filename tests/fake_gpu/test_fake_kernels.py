@@ -83,3 +83,16 @@ for wrong in ({"nvcc_options": "-DX=1"}, {"cuda_include_dirs": "/usr"}, {"nvcc_o
     assert printed[0] == "CompiledKernel('twice<double>')"
     assert printed[1].startswith("compile_kernel: nvrtcCompileProgram failed")
     assert any("f.cu(1): error" in line and '"y"' in line for line in printed)
+
+
+def test_stacks(run):
+    """By the kernels of cat, with a dim more; the layout is that of the host."""
+    out = run("""
+x = rl.zeros(2, 4, 5, 6, device="cuda").contiguous(memory_format=rl.channels_last)
+x.requires_grad_()
+for dim in (0, 2, -1):
+    y = rl.stack([x, x, x], dim)
+    y.backward(y.detach())
+    print(y.device, y.stride() == rl.stack([x.cpu()] * 3, dim).stride(), tuple(x.grad.shape))
+""")
+    assert out == ["cuda:0 True (2, 4, 5, 6)"] * 3

@@ -304,6 +304,17 @@ class Hooked(nn.Module):
         return self.part(x)
 
 
+def padded(x):
+    reflected = nn.functional.pad(x, (1, 1), mode="reflect")
+    return nn.functional.pad(reflected, (2, 0), mode="circular"), nn.functional.pad(x, (0, 1))
+
+
+def test_pad_takes_tuples():
+    x = rl.arange(6.0).reshape(1, 2, 3)
+    for given, expected in zip(rl.jit.script(padded)(x), padded(x), strict=True):
+        assert rl.equal(given, expected)
+
+
 def test_hooks_are_refused():
     with pytest.raises(RuntimeError, match="forward hooks"):
         rl.jit.script(Hooked())

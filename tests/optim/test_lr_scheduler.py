@@ -174,3 +174,14 @@ def test_averaged_model():
     ema.update_parameters(model)
     ema.update_parameters(model)
     assert rl.allclose(ema.module[0].weight, model[0].weight)
+
+
+def test_keys_of_states_are_in_pytorchs_order():
+    """Programs print them."""
+    optimizer = rl.optim.SGD([rl.zeros(1, requires_grad=True)], lr=0.1)
+    schedules = rl.optim.lr_scheduler
+    parts = [schedules.LinearLR(optimizer), schedules.LambdaLR(optimizer, lambda epoch: 1.0)]
+    assert list(parts[1].state_dict())[-1] == "lr_lambdas"
+    one_by_one = schedules.SequentialLR(optimizer, parts, [2])
+    assert list(one_by_one.state_dict()) == ["_milestones", "last_epoch", "_last_lr", "_schedulers"]
+    assert list(schedules.ChainedScheduler(parts).state_dict()) == ["_last_lr", "_schedulers"]

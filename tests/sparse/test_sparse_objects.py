@@ -248,7 +248,7 @@ def test_momentum_keeps_one_row_per_index():
 def test_other_optimisers_name_those_that_take_sparse_gradients(name):
     w = rl.ones(4, 3, requires_grad=True)
     F.embedding(rl.tensor([1]), w, sparse=True).sum().backward()
-    with pytest.raises(RuntimeError, match=f"{name}: does not take sparse gradients"):
+    with pytest.raises(RuntimeError, match=f"{name}: does not support sparse gradients"):
         getattr(rl.optim, name)([w], lr=0.1).step()
 
 

@@ -55,9 +55,8 @@ struct Join {
   static constexpr bool any_device = true;
   // In a compiled function two halves, as rotary embeddings turn them, join the steps around them.
   static bool may_wait(TensorList tensors, int64_t, IntList) {
-    const DType dtype = tensors[0].dtype();
-    return tensors.size() == 2 && fused_loops(tensors[0]).joins && is_floating(dtype) &&
-           !is_float8(dtype);
+    return tensors.size() == 2 && fused_loops(tensors[0]).joins &&
+           is_floating(tensors[0].dtype()) && !is_float8(tensors[0].dtype());
   }
   static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
     const int64_t d = wrap_dim(name, dim, out.dim());
@@ -119,21 +118,63 @@ struct Cat {
   }
 };
 
+// stack with a dim that is counted from the front.
+struct Pile {
+  static constexpr bool takes_float8 = true;
+  static constexpr const char* name = "stack";
+
+  // Before the last dim, the layout is that of cat along the dim that is there, which is then split.
+  static Spec check(TensorList tensors, int64_t dim) {
+    Spec spec{tensors[0].sizes(), joined_type(tensors), tensors[0].device()};
+    bool channels_last = dim < tensors[0].dim();
+    for (const Tensor& t : tensors) {
+      rush::check(t.device() == spec.device, ErrorKind::Device, name,
+                  "all tensors must be on one device, got ", spec.device, " and ", t.device());
+      check_shape(t.sizes() == tensors[0].sizes(), name,
+                  "all tensors must have the same shape: tensor 0 has ", tensors[0].sizes(),
+                  ", tensor ", int64_t(&t - tensors.data()), " has ", t.sizes());
+      channels_last = channels_last && t.suggest_memory_format() != MemoryFormat::Contiguous;
+    }
+    const int64_t count = int64_t(tensors.size());
+    if (channels_last) {
+      const int64_t extent = spec.sizes[size_t(dim)];
+      spec.sizes[size_t(dim)] = extent * count;
+      spec.strides = channels_last_strides(spec.sizes);
+      spec.sizes[size_t(dim)] = extent;
+      spec.strides.insert(uint32_t(dim), spec.strides[size_t(dim)] * extent);
+    }
+    spec.sizes.insert(uint32_t(dim), count);
+    return spec;
+  }
+
+  static constexpr bool any_device = true;
+  static void run(TensorList tensors, int64_t dim, const Tensor& out) {
+    std::vector<Tensor> rows;
+    rows.reserve(tensors.size());
+    for (const Tensor& t : tensors) {
+      Dims sizes = t.sizes(), strides = t.strides();
+      sizes.insert(uint32_t(dim), 1);
+      strides.insert(uint32_t(dim), 1);
+      rows.push_back(t.alias(sizes, strides, t.offset()));
+    }
+    copy_loops(out).cat(rows, dim, out);
+  }
+
+  static Grads grad(const Ctx& c, const Tensor& g, TensorList, int64_t dim) {
+    Grads grads(c.inputs());
+    for (size_t i = 0; i < c.inputs(); ++i) {
+      if (c.wants(i)) grads[i] = select(g, dim, int64_t(i));
+    }
+    return grads;
+  }
+};
+
 struct Stack {
   static constexpr const char* name = "stack";
   static constexpr bool refuses_sharing = true;
   static Tensor call(TensorList tensors, int64_t dim) {
     check(!tensors.empty(), ErrorKind::Argument, name, "expected a non-empty list of tensors");
-    const int64_t d = wrap_dim(name, dim, tensors[0].dim() + 1);
-    std::vector<Tensor> rows;
-    rows.reserve(tensors.size());
-    for (const Tensor& t : tensors) {
-      check_shape(t.sizes() == tensors[0].sizes(), name,
-                  "all tensors must have the same shape: tensor 0 has ", tensors[0].sizes(),
-                  ", tensor ", int64_t(&t - tensors.data()), " has ", t.sizes());
-      rows.push_back(unsqueeze(t, d));
-    }
-    return cat(rows, d);
+    return pile(tensors, wrap_dim(name, dim, tensors[0].dim() + 1));
   }
 };
 

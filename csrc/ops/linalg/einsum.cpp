@@ -3,6 +3,7 @@
 // summed as soon as they can be.
 #include "ops/linalg/einsum.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -179,9 +180,19 @@ Dims sizes_of(const Tensor& t, size_t first, size_t n) {
   return Dims(IntList(t.sizes()).subspan(first, n));
 }
 
+// Labels in the order of the output, then the others by number: results lie in memory as the output
+// wants them, as far as one product can give that.
+void sort_for(const Labels& output, Labels& labels) {
+  auto rank = [&](int l) {
+    const auto at = std::find(output.begin(), output.end(), l);
+    return at != output.end() ? int64_t(at - output.begin()) : int64_t(output.size()) + l;
+  };
+  std::sort(labels.begin(), labels.end(), [&](int l, int r) { return rank(l) < rank(r); });
+}
+
 // a and b over the labels `keep`: labels of both that are not kept are contracted by a batched
 // product.
-Operand contract(Operand a, Operand b, const Labels& keep) {
+Operand contract(Operand a, Operand b, const Labels& keep, const Labels& output) {
   auto kept = [&](int l) { return std::find(keep.begin(), keep.end(), l) != keep.end(); };
   Labels batch, only_a, only_b, inner, gone_a, gone_b;
   for (int l : a.labels) {
@@ -211,6 +222,25 @@ Operand contract(Operand a, Operand b, const Labels& keep) {
     for (const Labels* p : parts) all.insert(all.end(), p->begin(), p->end());
     return all;
   };
+  auto without_unkept = [&](Operand out) {
+    Labels gone;
+    for (int l : batch) {
+      if (!kept(l)) gone.push_back(l);
+    }
+    out.sum_out(gone, out.tensor.dtype());
+    return out;
+  };
+  if (inner.empty()) {  // no sums: one pass over the elements
+    Labels all = joined({&batch, &only_a, &only_b});
+    sort_for(output, all);
+    return without_unkept({mul(a.arranged(all), b.arranged(all)), all});
+  }
+  for (Labels* part : {&batch, &only_a, &only_b}) sort_for(output, *part);
+  if (!only_a.empty() && !only_b.empty()) {
+    Labels ends{only_a.front(), only_b.back()};
+    sort_for(output, ends);
+    if (ends.front() == only_b.back()) std::swap(a, b), std::swap(only_a, only_b);
+  }
   Tensor x = a.arranged(joined({&batch, &only_a, &inner})),
          y = b.arranged(joined({&batch, &inner, &only_b}));
   const size_t nb = batch.size(), na = only_a.size(), ni = inner.size(), no = only_b.size();
@@ -232,12 +262,7 @@ Operand contract(Operand a, Operand b, const Labels& keep) {
   const int64_t r = numel(rows), k = numel(depth), c = numel(columns);
   out.tensor =
       reshape(bmm(expanded(x, rows, depth, r, k), expanded(y, depth, columns, k, c)), full);
-  Labels gone;
-  for (int l : batch) {
-    if (!kept(l)) gone.push_back(l);
-  }
-  out.sum_out(gone, out.tensor.dtype());
-  return out;
+  return without_unkept(out);
 }
 
 }  // namespace
@@ -267,7 +292,7 @@ Tensor run_einsum(std::string_view equation, TensorList tensors) {
     Labels keep = plan.output;
     for (size_t j = i + 1; j < operands.size(); ++j)
       keep.insert(keep.end(), operands[j].labels.begin(), operands[j].labels.end());
-    result = contract(result, operands[i], keep);
+    result = contract(result, operands[i], keep, plan.output);
   }
   Labels gone;
   for (int l : result.labels) {

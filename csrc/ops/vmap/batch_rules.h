@@ -47,6 +47,7 @@ void by_geometry(BatchedCall& c);
 
 // Joining and indexing.
 void joined(BatchedCall& c);
+void piled(BatchedCall& c);
 void all_batched_along_dim(BatchedCall& c);  // self, index and source all have their samples
 void taken_along_dim(BatchedCall& c);
 void selected(BatchedCall& c);

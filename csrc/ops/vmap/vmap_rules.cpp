@@ -305,6 +305,14 @@ void joined(BatchedCall& c) {
   c.run();
 }
 
+void piled(BatchedCall& c) {
+  std::vector<Tensor> all;
+  for (const Tensor& t : c.given(0).tensors()) all.push_back(with_all_samples(t, c.level));
+  c.set(0, std::move(all));
+  c.set(1, c.given(1).integer() + 1);
+  c.run();
+}
+
 // Index, source and self have the same number of dimensions, and all of them their samples.
 void all_batched_along_dim(BatchedCall& c) {
   if (c.logical(0).dim() == 0) return c.loop();

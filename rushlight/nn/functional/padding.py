@@ -56,7 +56,7 @@ def pad(
             input = input.narrow(dim, first, last - first)
             _check_widths(dim, last - first, max(before, 0), max(after, 0), mode)
     if mode == "circular":
-        pad = [max(n, 0) for n in pad]
+        return _pad(input, [max(n, 0) for n in pad], mode)
     if mode == "replicate" or (mode == "reflect" and count < 3):
         return _pad_in_float32(input, pad, mode)
     return _pad(input, pad, mode)

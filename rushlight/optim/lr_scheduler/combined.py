@@ -35,8 +35,8 @@ class _Combined(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimiser, with the states of the schedulers inside."""
         state = super().state_dict()
-        state["_schedulers"] = [s.state_dict() for s in self._schedulers]
-        return state
+        del state["_schedulers"]  # and last among the keys, where PyTorch has them
+        return state | {"_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over what state_dict() gave."""

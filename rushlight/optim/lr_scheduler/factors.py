@@ -29,6 +29,7 @@ class _Functions(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimiser; functions are not saved, callable objects' fields are."""
         state = super().state_dict()
+        del state["lr_lambdas"]  # and last among the keys, where PyTorch has them
         state["lr_lambdas"] = [function_state(f) for f in self.lr_lambdas]
         return state
 

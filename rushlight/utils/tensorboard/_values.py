@@ -24,11 +24,21 @@ def as_array(x: Any) -> np.ndarray:
     )
 
 
+# PyTorch's classes too, which programs catch to leave out what is no scalar.
+class NotOneElementError(ValueError, AssertionError):
+    """A tensor or an array with another number of elements than one, given as a scalar."""
+
+
+class SeveralNumbersError(ValueError, NotImplementedError):
+    """A list of numbers, given as a scalar."""
+
+
 def as_number(x: Any) -> float:
     """A Python float; tensors must hold one element."""
     array = as_array(x)
     if array.size != 1:
-        raise ValueError(f"utils.tensorboard: a scalar has one element, got shape {array.shape}")
+        refused = SeveralNumbersError if isinstance(x, list | tuple) else NotOneElementError
+        raise refused(f"utils.tensorboard: a scalar has one element, got shape {array.shape}")
     return float(array.reshape(())[()])
 
 

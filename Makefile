@@ -10,6 +10,8 @@
 #   make ecosystem        packages written for PyTorch against figures that it recorded, in an environment of their own (network)
 #   make lint, make format               check the style and the types, or repair the style
 #   make docs, test-site  the documentation site into build/docs, in an environment of its own (network); opens it in Chromium
+#   make test-pythons     all tests on every Python that is found, in clones below build/pythons
+#   make test-aarch64     builds for aarch64 and tests it under qemu (Debian's cross compiler, qemu-user, debootstrap)
 #   make wheel, try-wheel                wheels for an index; try them where there is nothing else
 #   make hostile          200,000 hostile calls, 10,000 changed files, 200 faults of loaders (half an hour; SECONDS=600 ends early)
 #   make fuzz SECONDS=60  coverage-guided fuzzers of the readers, each for so long (clang and network)
@@ -32,7 +34,7 @@ TORCH_PYTHON ?=
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build build-tests build-stubs demo smoke test test-slow test-all test-cpp test-python test-clients ecosystem sanitize sanitize-threads hostile fuzz bench docs test-site wheel try-wheel lint format clean help
+.PHONY: build build-tests build-stubs demo smoke test test-slow test-all test-cpp test-python test-clients ecosystem sanitize sanitize-threads hostile fuzz bench docs test-site wheel try-wheel test-pythons test-aarch64 lint format clean help
 
 # Paths may hold spaces: they are quoted wherever they are used, and make's own functions on file
 # names, which take a space for the end of a name, are not used on them.
@@ -228,6 +230,12 @@ wheel: $(WHEEL_VENV)/.ready
 
 try-wheel:
 	@bash tools/wheels/try_clean.sh dist
+
+test-pythons:
+	@bash tools/every_python.sh $(PYTHONS)
+
+test-aarch64: $(DEPS)
+	@BIN="$(BIN)" TESTS="$(if $(filter-out file,$(origin TESTS)),$(TESTS))" bash tools/aarch64/try.sh
 
 $(VENV)/.lint: $(DEPS)
 	@"$(BIN)/python" tools/requirements.py dev > "$(VENV)/requirements-dev.txt"

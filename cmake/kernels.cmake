@@ -1,6 +1,8 @@
 # csrc/cpu/kernels/*.cpp, and those that codegen.cmake lists, are compiled once per instruction set,
 # into a namespace named by RUSH_ISA; the CPU at hand decides at run time which one is called.
 #   *_portable.cpp  the baseline only      *_exact.cpp  without fused multiply-add contraction
+#                   (and without contraction, where the baseline has it: GCC contracts complex numbers
+#                   otherwise in the last elements of a loop than in its vectors)
 #   *_narrow.cpp    not for AVX-512, where it would gain little for the time it takes to compile
 #
 # Note [Kernel objects are linked from plain to fancy]
@@ -26,6 +28,10 @@ set(exact_kernels ${kernels})
 list(FILTER exact_kernels INCLUDE REGEX "_exact\\.cpp$")
 set_source_files_properties(${exact_kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=off
                             COMPILE_DEFINITIONS RUSH_EXACT_MATH=1)
+
+set(portable_kernels ${kernels})
+list(FILTER portable_kernels INCLUDE REGEX "_portable\\.cpp$")
+set_source_files_properties(${portable_kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 
 set(RUSH_KERNEL_OBJECTS)
 foreach(isa ${isas})

@@ -1,7 +1,7 @@
 # Stubs of modules whose names exist only at run time: written by asking the package, so the core
 # must be built before. See codegen/public_stubs.py. A core under a sanitizer cannot be imported
 # by a plain interpreter, and nobody type-checks against it.
-if(NOT RUSHLIGHT_SANITIZE)
+if(NOT RUSHLIGHT_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   set(script "${CMAKE_CURRENT_SOURCE_DIR}/codegen/public_stubs.py")
   set(core_stub "${RUSH_GENERATED_DIR}/rushlight/_C/__init__.pyi")
   execute_process(

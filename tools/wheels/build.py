@@ -3,6 +3,7 @@
     python tools/wheels/build.py [--python python3.12]... [--repository ADDRESS] [--out dist]
     python tools/wheels/build.py --wheel FILE --out FOLDER     finishes one that was built elsewhere
     python tools/wheels/build.py --onednn --out FOLDER         makes oneDNN's wheel alone
+    python tools/wheels/build.py --list                        prints the interpreters that are found
 
 A wheel per interpreter (all of 3.10 to 3.14 that are found), and for all of them one of oneDNN's
 library and one of compiled GPU kernels. Each is built from the source tree, given the OpenMP
@@ -136,12 +137,15 @@ def build_all(pythons: list[str], repository: str | None, out: pathlib.Path) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true", help="only print the interpreters found")
     parser.add_argument("--python", action="append", help="an interpreter; may be repeated")
     parser.add_argument("--wheel", type=pathlib.Path, help="a wheel that was built already")
     parser.add_argument("--onednn", action="store_true", help="only oneDNN's wheel")
     parser.add_argument("--repository", default=os.environ.get("RUSHLIGHT_REPOSITORY"))
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist")
     args = parser.parse_args()
+    if args.list:
+        return print(*interpreters(), sep="\n")
     if not (args.wheel or args.onednn):
         return build_all(args.python or interpreters(), args.repository, args.out)
     args.out.mkdir(parents=True, exist_ok=True)

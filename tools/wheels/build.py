@@ -3,7 +3,7 @@
     python tools/wheels/build.py [--python python3.12]... [--repository ADDRESS] [--out dist]
     python tools/wheels/build.py --wheel FILE --out FOLDER     finishes one that was built elsewhere
     python tools/wheels/build.py --onednn --out FOLDER         makes oneDNN's wheel alone
-    python tools/wheels/build.py --list                        prints the interpreters that are found
+    python tools/wheels/build.py --list                        prints the interpreters found
 
 A wheel per interpreter (all of 3.10 to 3.14 that are found), and for all of them one of oneDNN's
 library and one of compiled GPU kernels. Each is built from the source tree, given the OpenMP

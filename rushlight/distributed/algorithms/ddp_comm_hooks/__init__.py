@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import functools
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from rushlight._names.missing import fill
@@ -12,14 +14,20 @@ from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks, power
 __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
 
+def _hook(function: Callable[..., Any]) -> Any:
+    hook = functools.partial(function)
+    # Since Python 3.13 a partial is a method of an Enum unless it says that it is a member.
+    return enum.member(hook) if sys.version_info >= (3, 11) else hook
+
+
 class DDPCommHookType(enum.Enum):
     """The hooks by name."""
 
-    ALLREDUCE = functools.partial(default_hooks.allreduce_hook)
-    FP16_COMPRESS = functools.partial(default_hooks.fp16_compress_hook)
-    BF16_COMPRESS = functools.partial(default_hooks.bf16_compress_hook)
-    POWER_SGD = functools.partial(powerSGD_hook.powerSGD_hook)
-    NOOP = functools.partial(default_hooks.noop_hook)
+    ALLREDUCE = _hook(default_hooks.allreduce_hook)
+    FP16_COMPRESS = _hook(default_hooks.fp16_compress_hook)
+    BF16_COMPRESS = _hook(default_hooks.bf16_compress_hook)
+    POWER_SGD = _hook(powerSGD_hook.powerSGD_hook)
+    NOOP = _hook(default_hooks.noop_hook)
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:

@@ -16,8 +16,9 @@ __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
 def _hook(function: Callable[..., Any]) -> Any:
     hook = functools.partial(function)
-    # Since Python 3.13 a partial is a method of an Enum unless it says that it is a member.
-    return enum.member(hook) if sys.version_info >= (3, 11) else hook
+    if sys.version_info >= (3, 11):  # since 3.13 a partial is a method of an Enum unless it says:
+        return enum.member(hook)
+    return hook
 
 
 class DDPCommHookType(enum.Enum):

@@ -101,8 +101,8 @@ void find_parts(const std::vector<Recipe>& steps, Plan& plan,
 
 // Calls f with the step, after those that come with it.
 template <class F>
-void each_with(const Plan& plan, size_t s, F&& f) {
-  for (size_t other = 0; other < s; ++other)
+void each_with(const std::vector<Recipe>& steps, const Plan& plan, size_t s, F&& f) {
+  for (size_t other = 0; steps[s].kind == Kind::Join && other < s; ++other)
     if (plan.join[other] == int(s)) f(other);
   f(s);
 }
@@ -110,7 +110,7 @@ void each_with(const Plan& plan, size_t s, F&& f) {
 // Calls f for what the steps, this one and those that come with it, read from elsewhere.
 template <class F>
 void each_input(const std::vector<Recipe>& steps, const Plan& plan, size_t s, F&& f) {
-  each_with(plan, s, [&](size_t own) {
+  each_with(steps, plan, s, [&](size_t own) {
     for (int i = 0; i < steps[own].operand_count(); ++i) {
       const int at = plan.maker(own, i);
       if (at < 0 || plan.join[size_t(at)] < 0) f(at, plan.input_of(steps[own], own, i));
@@ -118,15 +118,13 @@ void each_input(const std::vector<Recipe>& steps, const Plan& plan, size_t s, F&
   });
 }
 
-// Calls f for each of these once that group number g neither gives nor reads already.
+// Calls f for each of these that group number g neither gives nor reads already.
 template <class F>
 void each_new_input(const std::vector<Recipe>& steps, const Plan& plan, int g, size_t s, F&& f) {
-  std::vector<GroupInput> known = plan.groups[size_t(g)].inputs;
+  const std::vector<GroupInput>& known = plan.groups[size_t(g)].inputs;
   each_input(steps, plan, s, [&](int at, const GroupInput& input) {
     if (at >= 0 && plan.group[size_t(at)] == g) return;
-    if (std::ranges::find(known, input) != known.end()) return;
-    known.push_back(input);
-    f(input);
+    if (std::ranges::find(known, input) == known.end()) f(input);
   });
 }
 
@@ -139,7 +137,7 @@ int group_for(const std::vector<Recipe>& steps, const Plan& plan, size_t s, uint
     const bool joins = steps[s].kind == Kind::Join;
     if ((group.has_rows || group.has_join) && (steps[s].row || joins)) continue;
     size_t count = group.steps.size();
-    each_with(plan, s, [&](size_t) { ++count; });
+    each_with(steps, plan, s, [&](size_t) { ++count; });
     if (count > kFusedSteps) continue;
     bool in_between = false;  // is there a group that needs this one, and that the step needs?
     for (uint64_t left = needs & ~(uint64_t(1) << g); left && !in_between; left &= left - 1)
@@ -166,7 +164,7 @@ void join(const std::vector<Recipe>& steps, Plan& plan, int joined, size_t s, ui
   }
   each_new_input(steps, plan, joined, s,
                  [&](const GroupInput& input) { group.inputs.push_back(input); });
-  each_with(plan, s, [&](size_t own) {
+  each_with(steps, plan, s, [&](size_t own) {
     plan.group[own] = int16_t(joined);
     plan.place[own] = uint16_t(group.steps.size());
     group.steps.push_back(uint16_t(own));

@@ -4,6 +4,7 @@
 #   make test-aarch64             needs Debian's g++-aarch64-linux-gnu, qemu-user and debootstrap
 #   TESTS="tests/nn" make test-aarch64     other Python tests
 #
+# AARCH64_ROOT keeps the Debian system elsewhere, SUITE names another than bookworm.
 # It is about values: qemu says nothing about speed. There is no oneDNN for that processor in its wheels, so the
 # portable path does all the work; its loops are vectors of 16 bytes there, which the compiler makes NEON of.
 set -euo pipefail
@@ -18,9 +19,9 @@ for tool in aarch64-linux-gnu-g++ qemu-aarch64 debootstrap; do
   command -v $tool > /dev/null || { echo "no $tool: apt-get install g++-aarch64-linux-gnu qemu-user debootstrap" >&2; exit 1; }
 done
 
-# The packages are only unpacked: nothing of theirs runs, and no right of root is needed to use them.
+# The packages are only unpacked, nothing of theirs runs. (debootstrap wants to be root.)
 if [ ! -e "$root/.unpacked" ]; then
-  rm -rf "$root"
+  rm -rf "$root" && mkdir -p "$build"
   debootstrap --arch=arm64 --foreign --variant=minbase --include=python3,libpython3-dev,libgomp1 "$suite" "$root" \
     > "$build.debootstrap.log"
   for package in "$root"/var/cache/apt/archives/*.deb; do dpkg-deb -x "$package" "$root"; done

@@ -134,6 +134,8 @@ def test_a_folder_is_written_as_safetensors(tmp_path):
     again = {k: rl.zeros_like(v) if isinstance(v, rl.Tensor) else 0 for k, v in state.items()}
     dcp.load(again, checkpoint_id=tmp_path)
     assert again["step"] == 3
+    with pytest.raises(TypeError, match="expects a dict to save, got list"):
+        dcp.save([x], checkpoint_id=tmp_path)
     assert all(rl.equal(again[k], v) for k, v in state.items() if k != "step")
 
 

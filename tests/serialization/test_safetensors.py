@@ -262,3 +262,5 @@ def test_an_open_file_is_written_to(tmp_path):
         save_file({"x": x}, file)
         assert not file.closed
     assert rl.equal(load_file(tmp_path / "x")["x"], x)
+    with pytest.raises(TypeError, match="a path or an open file, got int"):
+        save_file({"x": x}, 3)

@@ -68,6 +68,15 @@ def state_of(value: Any) -> Any:
     return value.state_dict() if isinstance(value, Stateful) else value
 
 
+def states_of(state_dict: STATE_DICT_TYPE) -> dict[str, Any]:
+    """Its values, and the states of its objects."""
+    if not isinstance(state_dict, dict):
+        raise TypeError(
+            f"distributed.checkpoint: expects a dict to save, got {type(state_dict).__name__}"
+        )
+    return {key: state_of(value) for key, value in state_dict.items()}
+
+
 def with_options(function: Any, *args: Any, **options: Any) -> Any:
     """Calls a storage's method; older ones take no more than they must."""
     kinds = [p.kind for p in inspect.signature(function).parameters.values()]
@@ -162,7 +171,8 @@ def save(
     Arguments:
         state_dict: tensors, DTensors, objects with a state_dict, and other values, nested.
         checkpoint_id: the folder.
-        storage_writer: writes in place of a FileSystemWriter of that folder.
+        storage_writer: writes in place of one that writes safetensors into that folder;
+            ``FileSystemWriter(folder)`` writes PyTorch's files.
         planner: decides what is written in place of a DefaultSavePlanner.
         process_group: the ranks that call this.
         no_dist: this process saves alone.
@@ -180,7 +190,7 @@ def save(
         ['model.w', 'step']
     """
     return _save_state_dict(
-        {key: state_of(value) for key, value in state_dict.items()},
+        states_of(state_dict),
         storage_of(storage_writer, checkpoint_id, reader=False),
         process_group, 0, no_dist, planner, use_collectives,
     )  # fmt: skip
@@ -227,7 +237,7 @@ def async_save(
     writer = storage_of(storage_writer, checkpoint_id, reader=False)
     if async_stager is None:
         async_stager = writer if isinstance(writer, AsyncStager) else BlockingAsyncStager()
-    staged: Any = async_stager.stage({key: state_of(v) for key, v in state_dict.items()})
+    staged: Any = async_stager.stage(states_of(state_dict))
     copy = staged.result() if isinstance(staged, Future) else staged
     job = _Save(copy, writer, planner, ranks, use_collectives)
     job_ranks = StoreWrapper(

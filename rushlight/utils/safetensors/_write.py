@@ -52,6 +52,10 @@ def save_file(
     """
     pieces = _pieces("save_file", tensors, metadata)
     if not isinstance(filename, (str, os.PathLike)):
+        if not hasattr(filename, "writelines"):
+            raise TypeError(
+                f"save_file: expected a path or an open file, got {type(filename).__name__}"
+            )
         filename.writelines(pieces)
         return
     with replacing(filename) as file:

@@ -148,7 +148,7 @@ def explain(name, device, batch):
 
 def compared(name, device, batch):
     model, inputs, make = CASES[name](batch)
-    planned = plan(model, inputs, loss=lambda loss: loss, optimizer=make).peak_bytes
+    planned = plan(model, inputs, loss=lambda loss: loss, optimizer=make, device=device).peak_bytes
     if device != "cpu":
         model.to(device)
         inputs = tuple(t.to(device) for t in inputs)

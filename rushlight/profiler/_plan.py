@@ -15,8 +15,9 @@ from typing import Any
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.profiler._memory import ACTIVATION, CATEGORIES, MemoryHistory
+from rushlight.profiler._memory import ACTIVATION, CATEGORIES, TEMPORARY, MemoryHistory
 from rushlight.profiler._table import format_memory
+from rushlight.profiler._workspaces import Workspaces, chosen_gpu, raised_peak
 from rushlight.profiler.profiler import profile
 
 __all__ = ["Fit", "ModulePlan", "Plan", "plan"]
@@ -192,6 +193,7 @@ class _Request:
     training: bool
     batch: int
     batch_dim: int
+    device: Any  # a GPU that tells what its libraries need, or None
 
     def with_batch(self, tensor: Tensor, batch: int) -> Tensor:
         """The tensor with as many samples, where it has the batch of the others."""
@@ -247,31 +249,49 @@ def _steps(request: _Request, model: Any, args: Any, kwargs: Any, target: Any, c
         del loss
 
 
-def _run(request: _Request, batch: int, precision: str) -> tuple[Any, Any]:
-    """The profile of two steps, and the model that took them."""
+@dataclass
+class _Steps:
+    """Two steps that were taken: their profile, the model, and where memory is highest."""
+
+    prof: Any
+    model: Any
+    peak_time: float
+    peak_bytes: int
+    peak_workspace: int  # of these
+
+
+def _run(request: _Request, batch: int, precision: str) -> _Steps:
     dtype, cast = _precision(precision)
 
     def prepared(tensor: Tensor) -> Tensor:
         made = request.with_batch(tensor, batch)
         return made.to(dtype) if made.is_floating_point() else made
 
-    with profile(profile_memory=True, with_flops=True, with_modules=True) as prof:
-        model = _meta_model(request.model).to(dtype)
-        model.train(request.training)
-        args, kwargs, target = (
-            _mapped(given, prepared) for given in (request.inputs, request.kwargs, request.target)
-        )
-        try:
-            _steps(request, model, args, kwargs, target, cast)
-        except (RuntimeError, NotImplementedError) as error:
-            if "meta" not in str(error):
-                raise
-            raise type(error)(
-                f"plan: the step runs on tensors without values, on the meta device, and failed "
-                f"there: {error}. What the loss compares with is given by target=; what reads "
-                "values (item, nonzero, masks as indices) cannot be planned"
-            ) from error
-    return prof, model
+    def take_steps(around: Any) -> tuple[Any, Any]:
+        with around as found:
+            model = _meta_model(request.model).to(dtype)
+            model.train(request.training)
+            args, kwargs, target = (
+                _mapped(given, prepared)
+                for given in (request.inputs, request.kwargs, request.target)
+            )
+            try:
+                _steps(request, model, args, kwargs, target, cast)
+            except (RuntimeError, NotImplementedError) as error:
+                if "meta" not in str(error):
+                    raise
+                raise type(error)(
+                    f"plan: the step runs on tensors without values, on the meta device, and "
+                    f"failed there: {error}. What the loss compares with is given by target=; "
+                    "what reads values (item, nonzero, masks as indices) cannot be planned"
+                ) from error
+        return found, model
+
+    # Apart: while somebody looks at the calls, their arguments live longer.
+    calls = take_steps(Workspaces(request.device, cast))[0].calls if request.device else []
+    prof, model = take_steps(profile(profile_memory=True, with_flops=True, with_modules=True))
+    _rounded(prof.events().memory)
+    return _Steps(prof, model, *raised_peak(prof, calls))
 
 
 def _rounded(history: MemoryHistory) -> None:
@@ -282,10 +302,6 @@ def _rounded(history: MemoryHistory) -> None:
         (time, device, block.bytes if change >= 0 else -block.bytes, block)
         for time, device, change, block in history.changes
     ]
-
-
-def _peak(prof: Any) -> tuple[float, int]:
-    return prof.events().memory.peak("meta")
 
 
 def _kind_of_backward(event: Any) -> bool:
@@ -366,9 +382,7 @@ def _largest(request: _Request, precision: str, memory: int) -> Fit:
     """The largest batch whose peak fits: memory grows with the batch, in a straight line mostly."""
 
     def peak(batch: int) -> int:
-        prof, _ = _run(request, batch, precision)
-        _rounded(prof.events().memory)
-        return _peak(prof)[1]
+        return _run(request, batch, precision).peak_bytes
 
     low, low_peak = 0, 0
     batch, high = 1, 0
@@ -421,12 +435,13 @@ def plan(
     precisions: Sequence[str] = ("float32",),
     memory: Any = None,
     batch_dim: int = 0,
+    device: Any = None,
 ) -> Plan:
     """What a training step of a model takes: parameters, operations, activations and peak memory,
     by module, without running it.
 
-    Sizes are those of tensors. What a GPU needs besides (its context, workspaces of libraries) is
-    not in them.
+    Sizes are those of tensors. What libraries of a GPU work in besides counts where `device` names
+    one: each product and convolution is tried on it once. A GPU's context counts nowhere.
 
     Arguments:
         model: a module; where it lies does not matter, and it is not changed.
@@ -442,6 +457,7 @@ def plan(
             the first is that of the table by module.
         memory: how much there is: bytes, "cuda:0" or "cpu". The largest batch that fits is found.
         batch_dim: which dim of the inputs counts samples.
+        device: a GPU of this machine, such as "cuda"; its counters of peaks are reset.
     """
     inputs = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
     kwargs = dict(kwargs or {})
@@ -454,25 +470,24 @@ def plan(
         raise ValueError("plan: a target needs a loss that compares the output with it")
     goal = () if target is None else (target,)
     request = _Request(model, inputs, kwargs, goal, loss or _default_loss, optimizer, training,
-                       int(first.shape[batch_dim]), batch_dim)  # fmt: skip
+                       int(first.shape[batch_dim]), batch_dim, chosen_gpu(device))  # fmt: skip
     available = _available(memory)
-    prof, copied = _run(request, request.batch, precisions[0])
-    history = prof.events().memory
-    _rounded(history)
+    steps = _run(request, request.batch, precisions[0])
+    prof, copied, time = steps.prof, steps.model, steps.peak_time
     found = Plan(batch=request.batch, precision=precisions[0], memory=available)
     found.parameters = sum(p.numel() for p in copied.parameters())
     _fill_modules(found, prof, copied)
-    time, found.peak_bytes = _peak(prof)
+    found.peak_bytes = steps.peak_bytes
     found.at_peak = dict.fromkeys(CATEGORIES, 0)
-    for block in history.live_at(time, "meta"):
+    found.at_peak[CATEGORIES[TEMPORARY]] = steps.peak_workspace
+    for block in prof.events().memory.live_at(time, "meta"):
         found.at_peak[CATEGORIES[block.category]] += block.bytes
     event = _event_at(prof, time)
     found.peak_line = None if event is None else event.source
     for precision in precisions:
         for batch in batch_sizes:
-            prof, _ = _run(request, int(batch), precision)
-            _rounded(prof.events().memory)
-            found.table.append(Fit(precision, int(batch), _peak(prof)[1]))
+            peak = _run(request, int(batch), precision).peak_bytes
+            found.table.append(Fit(precision, int(batch), peak))
         if available is not None:
             found.largest.append(_largest(request, precision, available))
     return found

@@ -148,7 +148,7 @@ def test_the_planned_peak_is_that_of_the_gpu(name):
                         rl.randint(0, 5000, (16 * 256,)), F.cross_entropy),
     }  # fmt: skip
     model, inputs, target, loss = cases[name]()
-    planned = plan(model, inputs, target=target, loss=loss, optimizer=rl.optim.AdamW)
+    planned = plan(model, inputs, target=target, loss=loss, optimizer=rl.optim.AdamW, device="cuda")
     model, inputs, target = model.cuda(), inputs.cuda(), target.cuda()
     optimizer = rl.optim.AdamW(model.parameters())
     for _ in range(3):

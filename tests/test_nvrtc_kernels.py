@@ -609,16 +609,18 @@ def rnn_kernels():
         yield t, cells + (steps if SIZES[t] >= 4 else [])
 
 
+def write_at_kernels():
+    for w in WIDTHS:
+        yield w, [f"rush::write_at<{w}>"]
+
+
 def decode_kernels():
     for t in ("f16", "bf16"):
-        yield (
-            t,
-            [
-                f"rush::attention_decode<{CPP[t]}, {width}, {extras}>"
-                for width in (32, 64, 128)
-                for extras in ("true", "false")
-            ],
-        )
+        kinds = [f"{CPP[t]}, {width}, {extras}" for width in (32, 64, 128)
+                 for extras in ("true", "false")]  # fmt: skip
+        near = [f"rush::attention_decode_near<{kind}, {blocks}>" for kind in kinds[2:4]
+                for blocks in (2, 4, 8)]  # fmt: skip
+        yield t, [f"rush::attention_decode<{kind}>" for kind in kinds] + near
 
 
 def attention_kernels(widths=(32, 64, 128, 256), types=("f16", "bf16", "f32", "f32 rounded")):
@@ -754,6 +756,7 @@ FILES = {
     "attention.cu": attention_kernels,
     "attention_hopper.cu": hopper_attention_kernels,
     "few_rows.cu": few_rows_kernels,
+    "write_at.cu": write_at_kernels,
     "odd_rows.cu": odd_rows_kernels,
     "weight_only.cu": weight_only_kernels,
     "attention_decode.cu": decode_kernels,

@@ -108,20 +108,34 @@ TEST(few_rows_by_a_large_matrix) {
   };
   const auto a = numbers(3 * k, 9), b = numbers(n * k, 13), bias = numbers(n, 5);
   std::vector<bfloat16> out(3 * n, bfloat16(99.0f));
-  MatmulArgs args{};
-  args.out = out.data(), args.a = a.data(), args.b = b.data(), args.bias = bias.data();
-  args.m = 3, args.n = n, args.k = k, args.out_row = n, args.out_col = 1;
-  args.a_row = k, args.a_col = 1, args.b_row = 1, args.b_col = k;
-  for (const int parts : {1, 2, 8}) {
-    const int each = int(k / parts + 256) / 256 * 256, columns = 8 / parts;
-    std::fill(out.begin(), out.end(), bfloat16(99.0f));
-    launch_together({unsigned((n + columns - 1) / columns)}, kBlock, few_rows<bfloat16, 3>,
-                    FewRowsArgs{args, each, parts});
-    for (size_t r = 0; r < 3; ++r) {
-      for (size_t c = 0; c < n; ++c) {
-        float sum = float(bias[c]);
-        for (size_t i = 0; i < k; ++i) sum += float(a[r * k + i]) * float(b[c * k + i]);
-        EXPECT(out[r * n + c].bits == bfloat16(sum).bits);  // whole numbers: exact in any order
+  for (const int shift : {0, 1, 3}) {
+    const int parts = 1 << shift, each = int(k / parts + 256) / 256 * 256;
+    const unsigned blocks = unsigned(n * parts + 7) / 8;
+    // Alone, and as two of three products in one launch: the last has another split, and no bias.
+    for (const int count : {1, 3}) {
+      std::vector<bfloat16> more(3 * n, bfloat16(99.0f)), last(3 * n, bfloat16(99.0f));
+      std::fill(out.begin(), out.end(), bfloat16(99.0f));
+      FewRowsArgs args{};
+      args.a = a.data(), args.a_row = k, args.rows = 3, args.k = k, args.count = count;
+      const auto factor = [&](std::vector<bfloat16>& to, unsigned first) {
+        return FewRowsArgs::Factor{b.data(), bias.data(), to.data(), n,     k,
+                                   n,        1,           each,      parts, first};
+      };
+      args.factors[0] = factor(out, 0), args.factors[1] = factor(more, blocks);
+      args.factors[2] = factor(last, 2 * blocks);
+      args.factors[2].bias = nullptr, args.factors[2].shift = 2, args.factors[2].each = 768;
+      const unsigned all = count == 1 ? blocks : 2 * blocks + unsigned(n * 4 + 7) / 8;
+      launch_together({all}, kBlock, few_rows<bfloat16, 3>, args);
+      for (size_t r = 0; r < 3; ++r) {
+        for (size_t c = 0; c < n; ++c) {
+          float sum = 0;
+          for (size_t i = 0; i < k; ++i) sum += float(a[r * k + i]) * float(b[c * k + i]);
+          const u16 right =
+              bfloat16(sum + float(bias[c])).bits;  // whole numbers: exact in any order
+          EXPECT(out[r * n + c].bits == right);
+          EXPECT(more[r * n + c].bits == (count == 1 ? bfloat16(99.0f).bits : right));
+          EXPECT(last[r * n + c].bits == bfloat16(count == 1 ? 99.0f : sum).bits);
+        }
       }
     }
   }

@@ -187,3 +187,77 @@ thread.join()
 print(steps()["off"])
 """
     assert run(REPEATED + code, timeout=60)[-1] == "None"
+
+
+PRODUCTS = """
+half = dict(device="cuda", dtype=rl.bfloat16)
+x, big = rl.zeros(1, 512, **half), rl.zeros(300, 512, **half)
+linear = rl.nn.functional.linear
+weights = [rl.zeros(n, 512, **half) for n in (256, 64, 8, 16, 24)]
+bias = rl.zeros(64, **half)
+cases = {
+    "three": lambda: [linear(x, w) for w in weights[:3]],
+    "a bias": lambda: [linear(x, weights[0]), linear(x, weights[1], bias)],
+    "five, four at a time": lambda: [linear(x, w) for w in weights],
+    "something between": lambda: [linear(x, weights[0]), x.exp(), linear(x, weights[1])],
+    "a copy between": lambda: [linear(x, weights[0]), x.clone(), linear(x, weights[1])],
+    "other rows": lambda: [linear(x, weights[0]), linear(x.clone(), weights[1])],
+    "written, then read": lambda: [rl.mm(x, weights[0].t(), out=big[:1, :256]), linear(x, big)],
+    "read, then written": lambda: [linear(x, big), rl.mm(x, weights[0].t(), out=big[:1, :256])],
+    "written twice": lambda: [rl.mm(x, w.t(), out=big[:1, :w.shape[0]]) for w in weights[:2]],
+}
+for f in cases.values(): f()  # kernels are compiled
+cuda.synchronize()
+"""
+LAUNCHES = {"three": 1, "a bias": 1, "five, four at a time": 2, "something between": 2,
+            "a copy between": 2, "other rows": 2, "written, then read": 2, "read, then written": 2,
+            "written twice": 2}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["captured", "batches"])
+def test_products_of_the_same_rows_share_a_launch(run, tmp_path, way):
+    path = tmp_path / "log"
+    ways = {
+        "captured": """
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        kept = f()
+    cuda.synchronize(); before = len(open(log).readlines())
+    g.replay()
+""",
+        "batches": """
+    before = len(open(log).readlines())
+    kept = f()
+""",
+    }
+    code = f"""
+log = {str(path)!r}
+for name, f in cases.items():
+{ways[way]}
+    cuda.synchronize()
+    print(name, sum("few_rows" in line for line in open(log).readlines()[before:]), sep=": ")
+"""
+    # The kernel's one argument is as large as FewRowsArgs.
+    out = run(PRODUCTS + code, FAKE_CUDA_LOG=path, FAKE_CUDA_PARAMETERS=328,
+              RUSHLIGHT_COALESCE_LAUNCHES=int(way == "batches"))  # fmt: skip
+    assert out == [f"{name}: {count}" for name, count in LAUNCHES.items()]
+
+
+def test_a_capture_that_is_given_up_forgets_what_was_kept_back(run, tmp_path):
+    path = tmp_path / "log"
+    code = f"""
+g = cuda.CUDAGraph()
+before = len(open({str(path)!r}).readlines())
+try:
+    with cuda.graph(g):
+        linear(x, weights[0])
+        x.sum().item()
+except RuntimeError as error:
+    print("refused")
+x.exp()
+cuda.synchronize()
+print(*["few_rows" in line for line in open({str(path)!r}).readlines()[before:]])
+"""
+    out = run(PRODUCTS + code, FAKE_CUDA_LOG=path, FAKE_CUDA_PARAMETERS=328,
+              RUSHLIGHT_COALESCE_LAUNCHES=0)  # fmt: skip
+    assert out == ["refused", "False"]

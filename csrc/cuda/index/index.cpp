@@ -7,6 +7,7 @@
 
 #include <bit>
 
+#include "cuda/index/write_at.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
@@ -160,6 +161,7 @@ bool writes_each(ScatterFn fn, DType t, int64_t length) {
 
 void scatter(ScatterFn fn, const ScatterLines& lines, const Scalar& alpha) {
   if (lines.length == 0 || lines.dst.numel() == 0) return;
+  if (fn == ScatterFn::Set && !lines.checked && write_at_one(lines)) return;
   const int device = lines.dst.device().index;
   const Walk<3> walk = walk_over<3>({lines.dst.impl(), lines.src.impl(), lines.index.impl()});
   const DType type = lines.dst.dtype();

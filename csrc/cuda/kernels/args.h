@@ -325,12 +325,6 @@ struct MatmulArgs {
   i64 a_batch, a_row, a_col;
   i64 b_batch, b_row, b_col;
 };
-struct FewRowsArgs {
-  MatmulArgs call;
-  int each;   // elements of a column that a warp takes
-  int parts;  // warps that share a column
-};
-
 inline constexpr int kMostPieces = 64;  // a launch; more take more launches
 struct PiecesArgs {
   const void* from[kMostPieces];

@@ -6,7 +6,12 @@
 // which are then read once. Each keeps its rows' maxima and sums as attention.cu does; the warps of
 // a block are joined in shared memory, and the blocks of a unit by the one that comes last, in their
 // order: the same bits every time.
+//
+// A model's cache is mostly short, and then nearly all the time goes to waiting: for memory, and for
+// the last block. So where the blocks of a unit are few, they are a cluster and read each other's
+// shared memory instead (attention_decode_near), each for some of the results.
 #include "cuda/kernels/attention.h"
+#include "cuda/kernels/cluster.h"
 #include "cuda/kernels/last_block.h"
 
 namespace rush {
@@ -51,9 +56,9 @@ RUSH_FN void finish_row(const AttentionArgs& a, const DecodePlace& place, int ro
         T(all.sum == 0.0f ? 0.0f : value / all.sum);
 }
 
-template <class T, int D, bool extras>
-__global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecodeArgs args) {
-  after_earlier();
+// C: the blocks of a unit, if they are a cluster; or 1.
+template <class T, int D, bool extras, int C>
+RUSH_FN void decode(const AttentionDecodeArgs& args) {
   constexpr bool exact = true;
   constexpr int kTile = kTileRows * D;
   static_assert(sizeof(T) == 2);  // so that sums fit where the tiles were
@@ -84,30 +89,37 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
   queries.load(q, 0);
 #pragma unroll 1
   for (int key = begin + warp * kTileRows; key < end; key += kDecodeKeys) {
+    // What the mask says is on its way together with the keys.
+    bool hidden[2][4];
+    float added[2][4] = {};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int r = i / 4, n = i / 2 % 2, e = i % 2;
+      const int row = lane / 4 + r * 8, at = key + n * 8 + lane % 4 * 2 + e;
+      hidden[n][2 * r + e] = at >= a.keys;
+      if (extras && at < a.keys && row < args.rows) {
+        const i64 m = mask_at + row * place.row_step(a.mask_steps) + at * a.mask_col;
+        if (a.mask_is_bool)
+          hidden[n][2 * r + e] = !static_cast<const bool*>(a.mask)[m];
+        else
+          added[n][2 * r + e] = static_cast<const float*>(a.mask)[m] * kLog2E;
+      }
+    }
     wait_for_copies();
     __syncwarp();
     float p[2][4] = {};
     multiply_by_rows<kTileRows>(p, queries, keys);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int row = lane / 4 + r * 8;
       float here = minus_infinity();
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int at = key + n * 8 + lane % 4 * 2 + e;
           float& x = p[n][2 * r + e];
           x *= a.scale * kLog2E;
-          bool hidden = at >= a.keys;
-          if (extras && at < a.keys && row < args.rows) {
-            const i64 m = mask_at + row * place.row_step(a.mask_steps) + at * a.mask_col;
-            if (a.mask_is_bool)
-              hidden = !static_cast<const bool*>(a.mask)[m];
-            else
-              x += static_cast<const float*>(a.mask)[m] * kLog2E;
-          }
-          if (hidden) x = minus_infinity();
+          if (extras) x += added[n][2 * r + e];
+          if (hidden[n][2 * r + e]) x = minus_infinity();
           here = x > here ? x : here;
         }
       }
@@ -159,6 +171,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
   __syncthreads();
   const int cells = args.rows * D, record = cells + 2 * args.rows;
   float* const parts = args.parts + i64(unit) * args.splits * record;
+  __shared__ float own_cells[C > 1 ? kTile : 1];
 #pragma unroll 4
   for (int i = threadIdx.x; i < cells; i += kTileThreads) {
     const int row = i / D, col = i % D;
@@ -166,6 +179,10 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
 #pragma unroll
     for (int w = 0; w < kTileWarps; ++w) value += shares[w][row] * sums_of_values[w * kTile + i];
     const DecodeRow& all = joined[row];
+    if constexpr (C > 1) {
+      own_cells[i] = value;
+      continue;
+    }
     if (args.splits == 1) {
       finish_row<T, D>(a, place, row, col, all, value);
       continue;
@@ -173,6 +190,31 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
     float* const own = parts + split * record;
     own[i] = value;
     if (col == 0) own[cells + row] = all.top, own[cells + args.rows + row] = all.sum;
+  }
+  if constexpr (C > 1) {
+    wait_for_cluster();
+    for (int i = split * kTileThreads + int(threadIdx.x); i < cells; i += C * kTileThreads) {
+      float found[C][3];
+#pragma unroll
+      for (int s = 0; s < C; ++s) {
+        found[s][0] = read_of_block(&joined[i / D].top, s);
+        found[s][1] = read_of_block(&joined[i / D].sum, s);
+        found[s][2] = read_of_block(own_cells + i, s);
+      }
+      DecodeRow all{minus_infinity(), 0};
+      float value = 0;
+#pragma unroll
+      for (int s = 0; s < C; ++s) all.top = found[s][0] > all.top ? found[s][0] : all.top;
+#pragma unroll
+      for (int s = 0; s < C; ++s) {
+        const float weight = all.weight(found[s][0]);
+        all.sum += weight * found[s][1];
+        value += weight * found[s][2];
+      }
+      finish_row<T, D>(a, place, i / D, i % D, all, value);
+    }
+    wait_for_cluster();  // nobody ends while others read
+    return;
   }
   if (args.splits == 1 || !comes_last(args.counters + unit, u32(args.splits))) return;
 
@@ -226,6 +268,18 @@ __global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecode
       if (at < cells) finish_row<T, D>(a, place, at / D, at % D, joined[at / D], value[c]);
     }
   }
+}
+
+template <class T, int D, bool extras>
+__global__ void __launch_bounds__(kTileThreads) attention_decode(AttentionDecodeArgs args) {
+  after_earlier();
+  decode<T, D, extras, 1>(args);
+}
+template <class T, int D, bool extras, int C>
+__global__ void __launch_bounds__(kTileThreads) RUSH_CLUSTER(C)
+    attention_decode_near(AttentionDecodeArgs args) {
+  after_earlier();
+  decode<T, D, extras, C>(args);
 }
 
 }  // namespace rush

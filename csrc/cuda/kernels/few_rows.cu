@@ -3,9 +3,11 @@
 //
 // Nothing but reading b counts, and what a GPU has too little of is reads on their way: a column
 // that one warp reads in four turns takes four times as long as memory needs to answer. So where
-// there are too few columns for all warps of the GPU, several share one (FewRowsArgs::parts). A
+// there are too few columns for all warps of the GPU, several share one (FewRowsArgs::shift). A
 // thread reads 16 bytes several times before the first is used, and adds up in float; a tree joins
-// a warp's threads, and its warps are added in their order: the same bits every time.
+// a warp's threads, and its warps are added in their order: the same bits every time, and the same
+// whether a matrix has a launch of its own or shares one.
+#include "cuda/kernels/few_rows_args.h"
 #include "cuda/kernels/team.h"
 
 namespace rush {
@@ -31,15 +33,20 @@ __global__ void __launch_bounds__(kThreads) few_rows(FewRowsArgs args) {
   after_earlier();
   constexpr int kPack = 8, kStep = 32 * kPack, kAhead = 2, kWarps = kThreads / 32;
   __shared__ float joined[kWarps][R];
-  const MatmulArgs& call = args.call;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % args.parts;
-  const i64 col = i64(blockIdx.x) * (kWarps / args.parts) + warp / args.parts;
+  // Picked by comparing, without an index that is found at run time: reading an argument by one is slow.
+  FewRowsArgs::Factor f = args.factors[0];
+#pragma unroll
+  for (int i = 1; i < kMostFactors; ++i)
+    if (i < args.count && blockIdx.x >= args.factors[i].first) f = args.factors[i];
+  const int parts = 1 << f.shift;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp & (parts - 1);
+  const i64 col = i64(blockIdx.x - f.first) * (kWarps >> f.shift) + (warp >> f.shift);
   float sum[R] = {};
-  if (col < call.n) {
-    const int first = part * args.each, size = int(call.k) - first;
-    const int end = size < args.each ? size : args.each;
-    const T* a = typed<T>(call.a) + first;
-    const T* b = typed<T>(call.b) + col * call.b_col + first;
+  if (col < f.n) {
+    const int first = part * f.each, size = int(args.k) - first;
+    const int end = size < f.each ? size : f.each;
+    const T* a = typed<T>(args.a) + first;
+    const T* b = typed<T>(f.b) + col * f.b_col + first;
 #pragma unroll 1
     for (int k = lane * kPack; k < end; k += kAhead * kStep) {
       Pack<T, kPack> x[R][kAhead], y[kAhead];
@@ -48,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) few_rows(FewRowsArgs args) {
         if (k + j * kStep >= end) continue;
         y[j] = read_once<kPack>(b + k + j * kStep);
 #pragma unroll
-        for (int r = 0; r < R; ++r) x[r][j] = load_pack<kPack>(a + r * call.a_row + k + j * kStep);
+        for (int r = 0; r < R; ++r) x[r][j] = load_pack<kPack>(a + r * args.a_row + k + j * kStep);
       }
 #pragma unroll
       for (int j = 0; j < kAhead; ++j) {
@@ -66,11 +73,11 @@ __global__ void __launch_bounds__(kThreads) few_rows(FewRowsArgs args) {
     if (lane == 0) joined[warp][r] = sum[r];
   }
   __syncthreads();
-  if (part != 0 || lane >= R || col >= call.n) return;
+  if (part != 0 || lane >= R || col >= f.n) return;
   float total = joined[warp][lane];
-  for (int p = 1; p < args.parts; ++p) total += joined[warp + p][lane];
-  const float bias = call.bias ? float(typed<T>(call.bias)[col]) : 0.0f;
-  typed<T>(call.out)[lane * call.out_row + col * call.out_col] = T(total + bias);
+  for (int p = 1; p < parts; ++p) total += joined[warp + p][lane];
+  const float bias = f.bias ? float(typed<T>(f.bias)[col]) : 0.0f;
+  typed<T>(f.out)[lane * f.out_row + col * f.out_col] = T(total + bias);
 }
 
 }  // namespace rush

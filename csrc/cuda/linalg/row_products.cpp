@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "cuda/kernels/few_rows_args.h"
 #include "cuda/kernels/odd_rows_args.h"
+#include "cuda/runtime/byte_range.h"
 #include "cuda/runtime/launch.h"
 
 namespace rush::cuda {
@@ -42,6 +44,38 @@ std::string spell_few_rows(uint64_t key) {
   return concat("rush::few_rows<", kernel_type(DType(key & 15)), ", ", key >> 4, ">");
 }
 const KernelFamily kFewRows{"few_rows.cu", spell_few_rows};
+
+// What the product reads besides a, and what it writes.
+struct Touched {
+  ByteRange b, bias, out;
+  Touched(const FewRowsArgs& all, const FewRowsArgs::Factor& f)
+      : b(f.b, (f.n - 1) * f.b_col + all.k - 1, 2),
+        bias(f.bias, f.n - 1, 2),
+        out(f.out, (all.rows - 1) * f.out_row + (f.n - 1) * f.out_col, 2) {}
+  bool changes(const Touched& other) const {
+    return out.meets(other.out) || out.meets(other.b) || out.meets(other.bias);
+  }
+};
+
+// Queries, keys and values, or both halves of a gated layer: products of the same rows that are asked
+// for one after the other share a launch, where none needs what another writes.
+bool join_products(void* kept, LaunchShape& shape, const void* next, const LaunchShape& more) {
+  FewRowsArgs& all = *static_cast<FewRowsArgs*>(kept);
+  const FewRowsArgs& one = *static_cast<const FewRowsArgs*>(next);
+  if (all.a != one.a || all.a_row != one.a_row || all.k != one.k || all.count == kMostFactors)
+    return false;
+  const ByteRange a(all.a, (all.rows - 1) * all.a_row + all.k - 1, 2);
+  const Touched fresh(one, one.factors[0]);
+  if (fresh.out.meets(a)) return false;
+  for (int i = 0; i < all.count; ++i) {
+    const Touched before(all, all.factors[i]);
+    if (before.out.meets(a) || before.changes(fresh) || fresh.changes(before)) return false;
+  }
+  all.factors[all.count] = one.factors[0];
+  all.factors[all.count++].first = shape.grid[0];
+  shape.grid[0] += more.grid[0];
+  return true;
+}
 
 // ---- odd rows ----
 
@@ -111,25 +145,37 @@ bool multiply_few_rows(const Tensor& a, const Tensor& b, const Tensor& out, cons
   if (out.dim() != 2 || out.sizes()[0] > 4 || !is_reduced_float(out.dtype()) ||
       a.dtype() != out.dtype() || b.dtype() != out.dtype())
     return false;
-  MatmulArgs args = matmul_arguments(a, b, out);
+  const MatmulArgs args = matmul_arguments(a, b, out);
   if (args.b_row != 1 || (args.a_col != 1 && args.k > 1) || args.k % kUnit || args.k == 0 ||
       args.k >= int64_t(1) << 30 || bytes_off(b, args.n > 1 ? args.b_col : 0) ||
       bytes_off(a, args.m > 1 ? args.a_row : 0))
     return false;
-  args.bias = bias;
   // One warp per column, and more where the GPU has room for them and a column is long enough.
   const int device = out.device().index;
   constexpr int64_t warps = kThreads / 32, kLeastEach = 512, kStep = 32 * kUnit;
   const int64_t room = int64_t(device_info(device).processors) * kWarpsPerProcessor;
-  FewRowsArgs all{args, 0, 1};
-  while (all.parts < warps && args.n * all.parts * 2 <= room &&
-         args.k >= all.parts * 2 * kLeastEach)
-    all.parts *= 2;
-  all.each = int(((args.k + all.parts - 1) / all.parts + kStep - 1) / kStep * kStep);
-  const int64_t columns = warps / all.parts, blocks = (args.n + columns - 1) / columns;
-  if (blocks == 0 || blocks >= int64_t(1) << 31) return false;
-  launch(kFewRows, uint64_t(args.m) << 4 | uint64_t(out.dtype()), device, {unsigned(blocks)},
-         {kThreads}, all);
+  int shift = 0;
+  while (warps >> shift > 1 && args.n << (shift + 1) <= room && args.k >= kLeastEach << (shift + 1))
+    ++shift;
+  const int64_t parts = int64_t(1) << shift;
+  const int64_t each = ((args.k + parts - 1) / parts + kStep - 1) / kStep * kStep;
+  const int64_t columns = warps / parts, blocks = (args.n + columns - 1) / columns;
+  if (blocks == 0 || blocks >= int64_t(1) << 29)
+    return false;  // as many for each of those that join
+  FewRowsArgs all{
+      .a = args.a, .a_row = args.a_row, .rows = args.m, .k = args.k, .count = 1, .factors = {}};
+  all.factors[0] = {.b = args.b,
+                    .bias = bias,
+                    .out = args.out,
+                    .n = args.n,
+                    .b_col = args.b_col,
+                    .out_row = args.out_row,
+                    .out_col = args.out_col,
+                    .each = int(each),
+                    .shift = shift,
+                    .first = 0};
+  launch_joined(kFewRows, uint64_t(args.m) << 4 | uint64_t(out.dtype()), device, {unsigned(blocks)},
+                {kThreads}, all, join_products);
   return true;
 }
 

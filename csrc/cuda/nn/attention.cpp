@@ -58,10 +58,12 @@ bool by_warpgroups(const Instance& x, int device) {
          (x.width == 64 || x.width == 128);
 }
 
-// Key: extras, logarithm of the width, type.
+// Key: blocks in a cluster, extras, logarithm of the width, type.
 std::string spell_decode(uint64_t key) {
-  return concat("rush::attention_decode<", kernel_type(DType(key & 15)), ", ", 1 << (key >> 4 & 63),
-                ", ", key >> 10 & 1 ? "true" : "false", ">");
+  const uint64_t cluster = key >> 11;
+  return concat("rush::attention_decode", cluster > 1 ? "_near<" : "<",
+                kernel_type(DType(key & 15)), ", ", 1 << (key >> 4 & 63), ", ",
+                key >> 10 & 1 ? "true" : "false", cluster > 1 ? concat(", ", cluster) : "", ">");
 }
 const KernelFamily kDecode{"attention_decode.cu", spell_decode};
 
@@ -201,18 +203,27 @@ struct Call {
     if (!plain || args.queries > kDecodeRows || !is_reduced_float(instance.dtype) ||
         instance.width > kDecodeWidth || tiles < 2 || units == 0 || units >= wanted)
       return false;
-    AttentionDecodeArgs all{args, nullptr, stream_counters(device, units), 0, 0, 0, across};
+    AttentionDecodeArgs all{args, nullptr, nullptr, 0, 0, 0, across};
     all.rows = across ? args.group : args.queries;
     // A weight and a sum per split and row must fit where a block's tiles were.
     const int64_t most = std::max<int64_t>(1, 32 * instance.width / all.rows);
-    const int64_t splits = std::min({tiles, most, (wanted + units - 1) / units});
+    int64_t splits = std::min({tiles, most, (wanted + units - 1) / units});
+    // Blocks of a cluster, eight at most, do not wait for the last one: where each has few tiles.
+    constexpr int64_t kMostNear = 8, kTilesNear = 3;
+    const bool near =
+        splits > 1 && tiles <= kMostNear * kTilesNear && device_info(device).major >= 9;
+    if (near) splits = int64_t(std::bit_ceil(uint64_t(std::min(splits, kMostNear))));
     all.tiles = i32((tiles + splits - 1) / splits);
-    all.splits = i32((tiles + all.tiles - 1) / all.tiles);
+    all.splits = i32(near ? splits : (tiles + all.tiles - 1) / all.tiles);
     const int64_t blocks = units * all.splits;
-    const Tensor parts = make_tensor(Dims{blocks * all.rows * (instance.width + 2)}, DType::Float32,
-                                     held.front().device());
-    all.parts = parts.data<float>();
-    const uint64_t key = uint64_t(args.mask != nullptr) << 10 |
+    Tensor parts;
+    if (!near) {
+      parts = make_tensor(Dims{blocks * all.rows * (instance.width + 2)}, DType::Float32,
+                          held.front().device());
+      all.parts = parts.data<float>();
+      all.counters = stream_counters(device, units);
+    }
+    const uint64_t key = uint64_t(near ? splits : 1) << 11 | uint64_t(args.mask != nullptr) << 10 |
                          uint64_t(std::countr_zero(unsigned(instance.width))) << 4 |
                          uint64_t(instance.dtype);
     launch(kDecode, key, device, {unsigned(blocks)}, {kAttentionThreads}, all);

@@ -19,10 +19,7 @@ Stream* recording_stream(int device) {
   static auto* streams = new std::array<std::atomic<Stream*>, kMaxDevices>{};
   std::atomic<Stream*>& place = (*streams)[size_t(device)];
   if (Stream* known = place.load(std::memory_order_acquire)) return known;
-  bind(device);
-  CUstream handle = nullptr;
-  must(driver().StreamCreate(&handle, kStreamNonBlocking, 0), "CUDAGraph");
-  Stream *fresh = external_stream(device, handle), *known = nullptr;
+  Stream *fresh = private_stream(device), *known = nullptr;
   return place.compare_exchange_strong(known, fresh) ? fresh : known;
 }
 

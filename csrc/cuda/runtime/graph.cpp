@@ -30,7 +30,7 @@ Captures& captures() {
 bool capture_info(const Stream* stream, unsigned long long& id) {
   CUcaptureStatus status = kCaptureNone;
   bind(stream->device);
-  return driver().StreamGetCaptureInfo(stream->handle(), &status, &id) == kSuccess &&
+  return driver().StreamGetCaptureInfo(stream->raw_handle(), &status, &id) == kSuccess &&
          status != kCaptureNone;
 }
 
@@ -168,7 +168,8 @@ void Graph::capture_end() {
         "a capture must end on the stream on which it began");
   flush_pending("the capture of a CUDA graph ends");
   materialize_recorded(this);
-  const CUresult ended = driver().StreamEndCapture(stream_->handle(), &graph_);
+  CUresult ended = driver().StreamEndCapture(stream_->handle(), &graph_);
+  if (const CUresult kept = take_batch_error(); ended == kSuccess) ended = kept;
   stop_capture();
   if (ended != kSuccess || !graph_) {
     reset();
@@ -186,6 +187,7 @@ void Graph::capture_abort() noexcept {
   if (!stream_) return;
   try {
     bind(device_);
+    forget_batch(stream_);
     driver().StreamEndCapture(stream_->handle(), &graph_);
     stop_capture();
     reset();

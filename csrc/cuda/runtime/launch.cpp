@@ -186,13 +186,25 @@ CUresult launch_now(CUfunction f, Stream* stream, const LaunchShape& shape, void
                device_info(stream->device).major >= 9 ? early : early.first(0));
 }
 
-void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
+namespace {
+
+void launch_or_keep(CUfunction f, int device, const LaunchShape& shape, void** args,
+                    JoinRule join) {
   bind(device);
   Stream* stream = current_stream(device);
-  const LaunchShape shape = shape_of(grid, block, shared);
-  if (add_to_batch(f, stream, shape, args)) return;
+  if (add_to_batch(f, stream, shape, args, join)) return;
   must(launch_now(f, stream, shape, args), "launch");
   after_launch(stream);
+}
+
+}  // namespace
+
+void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
+  launch_or_keep(f, device, shape_of(grid, block, shared), args, nullptr);
+}
+
+void launch_joined(CUfunction f, int device, Grid grid, Grid block, void* args, JoinRule join) {
+  launch_or_keep(f, device, shape_of(grid, block, 0), &args, join);
 }
 
 void launch_together(CUfunction f, int device, Grid grid, Grid block, void** args) {

@@ -46,6 +46,14 @@ void launch(const KernelFamily& family, uint64_t key, int device, Grid grid, Gri
   launch(find_function(family, key, device), device, grid, block, pointers);
 }
 
+// The same for a kernel that may share a launch with one of its own kind (JoinRule).
+void launch_joined(CUfunction f, int device, Grid grid, Grid block, void* args, JoinRule join);
+template <class Args>
+void launch_joined(const KernelFamily& family, uint64_t key, int device, Grid grid, Grid block,
+                   Args args, JoinRule join) {
+  launch_joined(find_function(family, key, device), device, grid, block, &args, join);
+}
+
 // The launch itself, at once. What was kept back (launch_batch.h) is not its business.
 CUresult launch_now(CUfunction f, Stream* stream, const LaunchShape& shape, void** args);
 

@@ -22,6 +22,7 @@
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/launch.h"
+#include "cuda/runtime/parameter_layout.h"
 #include "cuda/runtime/stream.h"
 
 namespace rush::cuda {
@@ -38,15 +39,6 @@ constexpr auto kPatience = std::chrono::microseconds(200);
 // nothing; a GPU that is further behind than these works whatever the host does.
 constexpr int kBatchesPerLook = 24, kBatchesBehind = 8, kLaunchesBehind = 64, kLooksToLeave = 3;
 
-constexpr size_t kMostParameters = 16;
-using Pointers = std::array<void*, kMostParameters>;
-
-struct ParameterLayout {
-  size_t count = 0, bytes = 0;
-  std::array<uint16_t, kMostParameters> offsets{}, sizes{};
-  bool fits = false;
-};
-
 struct Kept {
   CUfunction f;
   const ParameterLayout* layout;
@@ -62,7 +54,7 @@ struct KeptGraph {
   uint64_t used = 0;  // the number of the batch that used it last
 };
 
-CUkernelNode node_of(const Kept& k, Pointers& args) {
+CUkernelNode node_of(const Kept& k, ParameterPointers& args) {
   const auto& [grid, block, shared] = k.shape;
   return {k.f,      grid[0], grid[1],     grid[2], block[0], block[1],
           block[2], shared,  args.data(), nullptr, nullptr,  nullptr};
@@ -93,17 +85,21 @@ class Batch {
     return *g_batch.load(std::memory_order_relaxed);
   }
 
-  bool add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args);
+  bool add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args, JoinRule join);
+  bool add_captured(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,
+                    JoinRule join);
   void queue() noexcept {
     std::lock_guard lock(mutex_);
     queue_all();
   }
-  void raise() {
-    std::unique_lock lock(mutex_);
-    const CUresult failed = std::exchange(failed_, kSuccess);
+  CUresult take_error() noexcept {
+    std::lock_guard lock(mutex_);
     g_failed.store(false);
-    lock.unlock();
-    must(failed, "launch");
+    return std::exchange(failed_, kSuccess);
+  }
+  void forget(const Stream* stream) noexcept {
+    std::lock_guard lock(mutex_);
+    if (count_ && stream_ == stream) empty();
   }
   BatchStats stats() {
     std::lock_guard lock(mutex_);
@@ -119,10 +115,12 @@ class Batch {
   void look_at_batches();
   void mark(Stream* stream);
   bool has_passed_mark() const;
-  const ParameterLayout& layout_of(CUfunction f);
+  bool joins(CUfunction f, const LaunchShape& shape, void** args, JoinRule join);
+  void keep(CUfunction f, const ParameterLayout& layout, const LaunchShape& shape, void** args);
   void queue_all() noexcept;
+  void empty() noexcept;
   CUresult queue_kept();
-  const Kept& look_up(size_t i, Pointers& args) const;
+  const Kept& look_up(size_t i, ParameterPointers& args) const;
   CUresult launch_singly() const;
   CUresult launch(const KeptGraph& graph) const;
   KeptGraph* find(uint64_t key);
@@ -142,12 +140,13 @@ class Batch {
   BatchStats stats_;
 
   Stream* stream_ = nullptr;
+  bool captured_ = false;  // it will be recorded, not run
   size_t count_ = 0, bytes_ = 0;
   uint64_t key_ = 0;
   std::array<Kept, kMost> kept_;
   std::unique_ptr<std::byte[]> arguments_{new std::byte[kArgumentBytes]};
 
-  std::unordered_map<CUfunction, ParameterLayout> layouts_;
+  ParameterLayouts layouts_;
   std::unordered_map<uint64_t, KeptGraph> graphs_;
   std::vector<uint64_t> seen_ = std::vector<uint64_t>(kSightings);
 };
@@ -161,22 +160,6 @@ void Batch::make_one() {
     g_failed.store(false);
     g_batch.store(new Batch);
   });
-}
-
-const ParameterLayout& Batch::layout_of(CUfunction f) {
-  const auto [at, fresh] = layouts_.try_emplace(f);
-  ParameterLayout& l = at->second;
-  if (!fresh) return l;
-  size_t offset = 0, size = 0;
-  while (driver().FuncGetParamInfo(f, l.count, &offset, &size) == kSuccess) {
-    if (l.count == l.offsets.size() || offset + size > UINT16_MAX) return l;
-    l.offsets[l.count] = uint16_t(offset);
-    l.sizes[l.count++] = uint16_t(size);
-    l.bytes = offset + size;
-  }
-  l.bytes = (l.bytes + 15) / 16 * 16;
-  l.fits = l.count > 0 && l.bytes <= kArgumentBytes;  // (a driver that does not tell: none)
-  return l;
 }
 
 // Notes how far the queue is. Without an event nothing is noted, and has_passed_mark is true.
@@ -210,15 +193,33 @@ void Batch::look_at_batches() {
   if (looks_behind_ == kLooksToLeave) engaged_ = false;
 }
 
-bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args) {
+// Is it part of the last launch now?
+bool Batch::joins(CUfunction f, const LaunchShape& shape, void** args, JoinRule join) {
+  if (!join || count_ == 0 || kept_[count_ - 1].f != f) return false;
+  Kept& last = kept_[count_ - 1];
+  return join(arguments_.get() + last.at, last.shape, args[0], shape);
+}
+
+void Batch::keep(CUfunction f, const ParameterLayout& layout, const LaunchShape& shape,
+                 void** args) {
+  std::byte* to = arguments_.get() + bytes_;
+  for (size_t i = 0; i < layout.count; ++i)
+    std::memcpy(to + layout.offsets[i], args[i], layout.sizes[i]);
+  kept_[count_++] = {f, &layout, shape, bytes_};
+  bytes_ += layout.bytes;
+}
+
+bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,
+                JoinRule join) {
   std::lock_guard lock(mutex_);
   if (count_ && stream != stream_) queue_all();
   if (!is_engaged(stream)) {
     queue_all();
     return false;
   }
-  const ParameterLayout& layout = layout_of(f);
-  if (!layout.fits) {
+  if (joins(f, shape, args, join)) return true;
+  const ParameterLayout& layout = layouts_.of(f);
+  if (layout.bytes == 0) {
     queue_all();
     return false;
   }
@@ -229,17 +230,29 @@ bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** a
     g_pending.store(true, std::memory_order_relaxed);
     wake_watcher();
   }
-  std::byte* to = arguments_.get() + bytes_;
-  for (size_t i = 0; i < layout.count; ++i)
-    std::memcpy(to + layout.offsets[i], args[i], layout.sizes[i]);
-  kept_[count_++] = {f, &layout, shape, bytes_};
-  bytes_ += layout.bytes;
+  keep(f, layout, shape, args);
   const uint64_t own = mixed(reinterpret_cast<uintptr_t>(f));
   key_ = mixed(key_ ^ own);
   uint64_t threads = shape.block[0] * shape.block[1] * shape.block[2];
   for (const unsigned n : shape.grid) threads *= n;
-  if (count_ == kMost || threads >= kLargeThreads || (count_ >= kLeast && own >> 60 == 0))
+  // (Behind a kernel that another may join, no batch ends by its number.)
+  if (count_ == kMost || threads >= kLargeThreads || (count_ >= kLeast && !join && own >> 60 == 0))
     queue_all();
+  return true;
+}
+
+// In a capture one launch at most is kept, for the next one to join.
+bool Batch::add_captured(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,
+                         JoinRule join) {
+  std::lock_guard lock(mutex_);
+  if (count_ && stream == stream_ && joins(f, shape, args, join)) return true;
+  queue_all();
+  const ParameterLayout& layout = layouts_.of(f);
+  if (layout.bytes == 0) return false;
+  stream_ = stream;
+  captured_ = true;
+  keep(f, layout, shape, args);
+  g_pending.store(true, std::memory_order_relaxed);
   return true;
 }
 
@@ -249,8 +262,8 @@ void Batch::queue_all() noexcept {
   const int bound = t_bound;  // by a caller who is about to use it
   try {
     bind(stream_->device);
-    result = queue_kept();
-    look_at_batches();
+    result = captured_ ? launch_singly() : queue_kept();
+    if (!captured_) look_at_batches();
     if (bound >= 0) bind(bound);
   } catch (...) {  // no memory for a graph
     result = kOutOfMemory;
@@ -259,7 +272,12 @@ void Batch::queue_all() noexcept {
     failed_ = result;
     g_failed.store(true);
   }
+  empty();
+}
+
+void Batch::empty() noexcept {
   count_ = bytes_ = 0;
+  captured_ = false;
   g_pending.store(false, std::memory_order_relaxed);
 }
 
@@ -283,7 +301,7 @@ CUresult Batch::queue_kept() {
 }
 
 // A kernel of the batch, and where its arguments are.
-const Kept& Batch::look_up(size_t i, Pointers& args) const {
+const Kept& Batch::look_up(size_t i, ParameterPointers& args) const {
   const Kept& k = kept_[i];
   for (size_t p = 0; p < k.layout->count; ++p)
     args[p] = arguments_.get() + k.at + k.layout->offsets[p];
@@ -292,7 +310,7 @@ const Kept& Batch::look_up(size_t i, Pointers& args) const {
 
 CUresult Batch::launch_singly() const {
   for (size_t i = 0; i < count_; ++i) {
-    Pointers args;
+    ParameterPointers args;
     const Kept& k = look_up(i, args);
     if (const CUresult r = launch_now(k.f, stream_, k.shape, args.data())) return r;
   }
@@ -301,7 +319,7 @@ CUresult Batch::launch_singly() const {
 
 CUresult Batch::launch(const KeptGraph& graph) const {
   for (size_t i = 0; i < count_; ++i) {
-    Pointers args;
+    ParameterPointers args;
     const CUkernelNode node = node_of(look_up(i, args), args);
     if (const CUresult r = driver().GraphExecKernelNodeSetParams(graph.exec, graph.nodes[i], &node))
       return r;
@@ -348,7 +366,7 @@ KeptGraph* Batch::make(uint64_t key) {
   const bool early = device_info(stream_->device).major >= 9 && driver().GraphAddDependencies;
   CUresult result = kSuccess;
   for (size_t i = 0; i < count_ && result == kSuccess; ++i) {
-    Pointers args;
+    ParameterPointers args;
     const CUkernelNode node = node_of(look_up(i, args), args);
     const CUgraphNode* before = i > 0 ? &g.nodes.back() : nullptr;
     CUgraphNode made = nullptr;
@@ -398,7 +416,7 @@ void Batch::watch() {
   int quiet = 0;
   while (!ends_) {
     const uint64_t now = batches_ << 8 | count_;
-    if (now == last) queue_all();
+    if (now == last && !captured_) queue_all();  // (a capture ends, and asks for it)
     quiet = now == last ? quiet + 1 : 0;
     last = batches_ << 8 | count_;
     if (quiet > 50) {
@@ -415,15 +433,18 @@ void Batch::watch() {
 
 }  // namespace
 
-bool add_to_batch(CUfunction f, Stream* stream, const LaunchShape& shape, void** args) {
+bool add_to_batch(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,
+                  JoinRule join) {
   raise_batch_error();
-  if (!g_wanted.load(std::memory_order_relaxed) || g_left.load(std::memory_order_relaxed) ||
-      g_single.load(std::memory_order_relaxed) || any_capture() || is_blocking() ||
-      !driver().can_batch) {
+  const bool captured = any_capture();
+  if ((captured ? !join || !is_capturing(stream) : !g_wanted.load(std::memory_order_relaxed)) ||
+      g_left.load(std::memory_order_relaxed) || g_single.load(std::memory_order_relaxed) ||
+      is_blocking() || !driver().can_batch) {
     queue_batch();
     return false;
   }
-  return Batch::get().add(f, stream, shape, args);
+  return captured ? Batch::get().add_captured(f, stream, shape, args, join)
+                  : Batch::get().add(f, stream, shape, args, join);
 }
 
 void queue_batch() noexcept {
@@ -433,8 +454,11 @@ void queue_batch() noexcept {
 
 void raise_batch_error() {
   if (g_failed.load(std::memory_order_relaxed)) [[unlikely]]
-    Batch::get().raise();
+    must(take_batch_error(), "launch");
 }
+
+CUresult take_batch_error() noexcept { return Batch::get().take_error(); }
+void forget_batch(const Stream* stream) noexcept { Batch::get().forget(stream); }
 
 void leave_batches(const char* why) noexcept {
   const char* none = nullptr;

@@ -15,6 +15,8 @@
 //   takes long starts at once. A thread queues what the program has left behind for 0.2 ms.
 // - While a graph is captured, a profiler listens or launches block, kernels go one by one. So they
 //   do while the GPU is behind: then nobody waits for the host.
+// - Two launches of one kernel, one behind the other, may become one (JoinRule). For its sake such a
+//   kernel is kept back in a capture, too, until the next launch or whatever else comes.
 // - Who has an address of GPU memory, or the driver's name of a stream, may queue work of their own
 //   that follows ours without asking. From then on nothing is kept back: leave_batches.
 #pragma once
@@ -33,12 +35,22 @@ struct LaunchShape {
   unsigned grid[3], block[3], shared;
 };
 
+// Changes a launch that was kept back so that it does what the next one of its kernel would, too.
+// False: it cannot, and nothing was changed. Both are given by their only argument and their shape.
+using JoinRule = bool (*)(void* kept, LaunchShape& kept_shape, const void* next,
+                          const LaunchShape& next_shape);
+
 // Takes a launch into the batch. False: it has to be queued by the caller, now.
-bool add_to_batch(CUfunction f, Stream* stream, const LaunchShape& shape, void** args);
+bool add_to_batch(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,
+                  JoinRule join);
 // Queues what was kept back. An error of it is raised by the next launch or wait.
 RUSH_API void queue_batch() noexcept;
 // Raises what queue_batch could not.
 void raise_batch_error();
+// What raise_batch_error would raise, which is then forgotten: a capture has its own way to tell.
+CUresult take_batch_error() noexcept;
+// A capture of the stream is given up: what was kept back for it is never queued.
+void forget_batch(const Stream* stream) noexcept;
 
 // Somebody else may queue work from now on: no more batches. `why` is a constant.
 RUSH_API void leave_batches(const char* why) noexcept;

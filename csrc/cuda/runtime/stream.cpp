@@ -113,6 +113,16 @@ Stream* stream_from_set(int device, int priority) {
   return place;
 }
 
+Stream* private_stream(int device) {
+  bind(device);
+  CUstream handle = nullptr;
+  must(driver().StreamCreate(&handle, kStreamNonBlocking, 0), "Stream");
+  DeviceStreams& s = streams_of(device);
+  std::lock_guard lock(mutex());
+  s.ensure_default(device);
+  return s.add(device, handle, 0);
+}
+
 Stream* external_stream(int device, CUstream handle) {
   device = check_device("ExternalStream", device);
   bind(device);

@@ -57,6 +57,8 @@ class Stream : public DeviceStream {
 RUSH_API Stream* default_stream(int device);
 // One of the set; low priority is 0, high is below.
 RUSH_API Stream* stream_from_set(int device, int priority);
+// One that no program is given.
+Stream* private_stream(int device);
 // A queue that somebody else made and keeps alive.
 RUSH_API Stream* external_stream(int device, CUstream handle);
 RUSH_API Stream* stream_by_id(int device, int64_t id);

@@ -1,0 +1,38 @@
+// cluster.h (NVRTC): blocks that run beside each other and read each other's shared memory, from
+// compute capability 9.0 on. A kernel says how many with RUSH_CLUSTER; neighbours are together.
+#pragma once
+
+#include "cuda/kernels/tensor_core.h"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define RUSH_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
+#else
+#define RUSH_CLUSTER(blocks)
+#endif
+
+namespace rush {
+
+// All threads of all blocks of the cluster; what they wrote before is seen by all.
+RUSH_FN void wait_for_cluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// What is at this place of another block's shared memory.
+RUSH_FN float read_of_block(const float* place, [[maybe_unused]] int block) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  u32 there;
+  float x;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(there)
+               : "r"(shared_address(place)), "r"(block));
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(there) : "memory");
+  return x;
+#else
+  return *place;
+#endif
+}
+
+}  // namespace rush

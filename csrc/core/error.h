@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <source_location>
 #include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "core/export.h"
@@ -50,27 +52,50 @@ class RUSH_API Error : public std::exception {
 
 namespace detail {
 
+// Texts and numbers go without a stream: an extension that was linked with a C++ library of its own
+// (libstdc++.a, where there is nothing else) has other locales than ours, and a number in a stream
+// would end the process.
+[[gnu::cold, gnu::noinline]] inline void put_text(std::string& to, std::string_view text) {
+  to.append(text.data(), text.size());
+}
+[[gnu::cold, gnu::noinline]] inline void put_list(std::string& to, std::span<const int64_t> list) {
+  put_text(to, "[");  // "[2, 3]"
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (i) put_text(to, ", ");
+    put_text(to, std::to_string(list[i]));
+  }
+  put_text(to, "]");
+}
 template <class T>
-void put(std::ostream& os, const T& part) {
-  os << part;
+void put(std::string& to, const T& part) {
+  if constexpr (std::is_convertible_v<const T&, std::span<const int64_t>>) {
+    put_list(to, part);
+  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    put_text(to, part);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    put_text(to, part ? "True" : "False");
+  } else if constexpr (std::is_same_v<T, char>) {
+    put_text(to, {&part, 1});
+  } else if constexpr (std::is_integral_v<T>) {
+    put_text(to, std::to_string(part));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    char text[32];
+    put_text(to, {text, size_t(std::snprintf(text, sizeof text, "%g", double(part)))});
+  } else {
+    std::ostringstream os;
+    os << part;
+    put_text(to, std::move(os).str());
+  }
 }
-inline void put(std::ostream& os, std::span<const int64_t> list) {  // "[2, 3]"
-  os << '[';
-  for (size_t i = 0; i < list.size(); ++i) os << (i ? ", " : "") << list[i];
-  os << ']';
-}
-inline void put(std::ostream& os, bool part) { os << (part ? "True" : "False"); }
-inline void put(std::ostream& os, signed char part) { os << int(part); }
-inline void put(std::ostream& os, unsigned char part) { os << int(part); }
 
 }  // namespace detail
 
 // Joins its parts into one string; used only on the way to an exception.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
-  std::ostringstream os;
-  (detail::put(os, parts), ...);
-  return std::move(os).str();
+  std::string all;
+  (detail::put(all, parts), ...);
+  return all;
 }
 
 template <class... Parts>

@@ -112,8 +112,7 @@ inline bool equal(IntList a, IntList b) {
 }
 // "[2, 3]", as users know shapes from repr and messages.
 inline std::ostream& operator<<(std::ostream& os, const Dims& v) {
-  detail::put(os, IntList(v));
-  return os;
+  return os << concat(IntList(v));
 }
 
 // Product of the sizes; raises when it overflows or a size is negative (`op` for the message).

@@ -101,7 +101,7 @@ class Printer {
   }
   void print_literal(std::monostate) { os_ << "None"; }
   void print_literal(const std::string& x) { os_ << "'" << x << "'"; }
-  void print_literal(const std::vector<int64_t>& x) { detail::put(os_, IntList(x)); }
+  void print_literal(const std::vector<int64_t>& x) { os_ << concat(x); }
   void print_literal(const std::vector<double>& x) {
     os_ << "[";
     for (size_t k = 0; k < x.size(); ++k) os_ << (k ? ", " : "") << x[k];
@@ -125,7 +125,7 @@ class Printer {
     os_ << (x.size() == 1 ? "" : "]");
   }
   void print_literal(Layout) { os_ << "strided"; }
-  void print_literal(const auto& x) { detail::put(os_, x); }
+  void print_literal(const auto& x) { os_ << concat(x); }
   void print(const Modes& modes) {
     if (modes.grad) os_ << (*modes.grad ? "  # grad" : "  # no_grad");
     for (int i = 0; i < kDeviceTypeCount; ++i) {

@@ -119,7 +119,7 @@ TEST(few_rows_by_a_large_matrix) {
       args.a = a.data(), args.a_row = k, args.rows = 3, args.k = k, args.count = count;
       const auto factor = [&](std::vector<bfloat16>& to, unsigned first) {
         return FewRowsArgs::Factor{b.data(), bias.data(), to.data(), n,     k,
-                                   n,        1,           each,      parts, first};
+                                   n,        1,           each,      shift, first};
       };
       args.factors[0] = factor(out, 0), args.factors[1] = factor(more, blocks);
       args.factors[2] = factor(last, 2 * blocks);

@@ -177,3 +177,29 @@ def test_a_program_without_python(tmp_path):
     done = subprocess.run([path, str(tmp_path / "scaled.rush")], capture_output=True, text=True,
                           env={"PATH": os.defpath})  # fmt: skip
     assert done.stdout.split() == ["12", "12", "30"], done.stderr
+
+
+ITS_OWN_LIBRARY = """
+#include <torch/extension.h>
+double first(const torch::Tensor& x) {
+  TORCH_CHECK(x.dim() == 1, "first: ", x.dim(), " dims of ", x.sizes(), ", ", 0.5, true);
+  return x[0].item<double>();
+}
+int64_t second(const torch::Tensor& x) { return x.packed_accessor32<float, 2>().size(1); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("first", &first), m.def("second", &second); }
+"""
+
+
+@pytest.mark.slow
+def test_errors_of_an_extension_with_a_standard_library_of_its_own(tmp_path):
+    """As a compiler links that finds no other: two such libraries have two kinds of locales, and
+    numbers in messages were lost, or the process with them."""
+    source = tmp_path / "own.cpp"
+    source.write_text(ITS_OWN_LIBRARY)
+    module = cpp_extension.load("own_library", [source], ["-O0"], build_directory=str(tmp_path),
+                                extra_ldflags=["-static-libstdc++"])  # fmt: skip
+    assert module.first(rl.ones(2)) == 1 and module.second(rl.ones(2, 3)) == 3
+    with pytest.raises(RuntimeError, match=r"first: 2 dims of \[2, 3\], 0\.5True"):
+        module.first(rl.ones(2, 3))
+    with pytest.raises(rl.ShapeError, match="expected 2 dimensions, got 1"):
+        module.second(rl.ones(3))

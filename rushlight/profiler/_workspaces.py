@@ -60,11 +60,11 @@ class Workspaces(TorchDispatchMode):
         if name in _OPS:
             key = (name, _described(args), _described(tuple(sorted(kwargs.items()))))
             if key not in self._known:
-                self._known[key] = self._tried(func, args, kwargs)
+                self._known[key] = self._tried(name, func, args, kwargs)
             self.calls.append((name, self._known[key]))
         return func(*args, **kwargs)
 
-    def _tried(self, func: Any, args: Any, kwargs: Any) -> int:
+    def _tried(self, name: str, func: Any, args: Any, kwargs: Any) -> int:
         """Bytes that the call takes on the GPU at its peak, its result included."""
 
         def there(value: Any) -> Any:
@@ -73,11 +73,22 @@ class Workspaces(TorchDispatchMode):
             return _C.empty_strided(value.shape, value.stride(), dtype=value.dtype,
                                     device=self.device)  # fmt: skip
 
+        def arranged(value: Tensor) -> Tensor:
+            """As convolutions on GPUs leave their results (config.automatic_layout)."""
+            if value.dim() not in (4, 5) or value.dtype == rushlight.float64:
+                return there(value)
+            last = rushlight.channels_last if value.dim() == 4 else rushlight.channels_last_3d
+            return _C.empty(value.shape, dtype=value.dtype, device=self.device, memory_format=last)
+
+        activations = 0 if "conv" not in name or not _C._automatic_layout() else 1
+        if name == "aten::convolution_weight_grad":
+            activations *= 2
         cuda = rushlight.cuda
         enabled = self.cast is not None
         try:
             with rushlight.no_grad(), rushlight.autocast("cuda", self.cast, enabled=enabled):
-                given, named = tree_map(there, (args, kwargs))
+                named, rest = tree_map(there, (kwargs, args[activations:]))
+                given = [*map(arranged, args[:activations]), *rest]
                 func(*given, **named)  # an algorithm is chosen, which may take more
                 cuda.reset_peak_memory_stats(self.device)
                 before = cuda.memory_allocated(self.device)

@@ -241,3 +241,36 @@ def test_what_cannot_be_planned():
         plan(nn.LazyLinear(3), rl.ones(2, 5))
     with pytest.raises(ValueError, match="shape|sizes|size"):  # the model's own fault, as it is
         plan(mlp(), rl.ones(2, 255))
+    with pytest.raises(ValueError, match="device must be a GPU of this machine"):
+        plan(mlp(), rl.ones(2, 256), device="meta")
+
+
+def test_what_libraries_work_in_counts(monkeypatch):
+    """Over a GPU that is the CPU, and whose counters say that every call takes a megabyte."""
+    from rushlight.profiler import _plan, _workspaces
+
+    tried = []
+
+    class Workspaces(_workspaces.Workspaces):
+        def _tried(self, name, func, args, kwargs):
+            tried.append(name)
+            return super()._tried(name, func, args, kwargs)
+
+    monkeypatch.setattr(_plan, "chosen_gpu", lambda device: device and rl.device(device))
+    monkeypatch.setattr(_plan, "Workspaces", Workspaces)
+    for name, value in {"reset_peak_memory_stats": None, "memory_allocated": 1 << 20,
+                        "max_memory_allocated": 2 << 20}.items():  # fmt: skip
+        monkeypatch.setattr(rl.cuda, name, lambda device, value=value: value)
+    alike = [nn.Conv2d(8, 8, 3, padding=1) for _ in range(2)]
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), *alike, nn.Flatten(), nn.Linear(288, 4))
+    alone = plan(model, rl.empty(2, 3, 8, 8))
+    both = plan(model, rl.empty(2, 3, 8, 8), device="cpu")
+    # Two convolutions are alike, and tried once; so are their gradients.
+    assert sorted(tried) == sorted(
+        ["aten::conv2d"] * 2 + ["aten::convolution_input_grad"] + ["aten::linear"] * 2
+        + ["aten::convolution_weight_grad"] * 2 + ["aten::mm"]
+    )  # fmt: skip
+    # The largest level before a call, and a megabyte on top of it; the result is part of that.
+    assert 1 << 20 < both.peak_bytes <= alone.peak_bytes + (1 << 20)
+    assert both.at_peak["temporary"] > (1 << 20) - 4096
+    assert sum(both.at_peak.values()) == both.peak_bytes

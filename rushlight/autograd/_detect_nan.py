@@ -64,7 +64,7 @@ def _stacked(numbers: list[Tensor]) -> Iterator[Tensor]:
 def _check_gradients(optimizer: Any, args: Any, kwargs: Any) -> None:
     """Before an optimiser's step: a sum that is finite has finite terms, and is quickly made."""
     groups = optimizer.param_groups
-    if all([_C._list_is_finite(g["params"], True) for g in groups]):
+    if all(_C._list_is_finite(g["params"], True) for g in groups):
         return
     gradients = [p.grad for g in groups for p in g["params"] if p.grad is not None]
     with no_grad():

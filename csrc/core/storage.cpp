@@ -167,7 +167,7 @@ void Storage::move_to_shared(void* data, Deleter deleter, void* context) noexcep
 void Storage::destroy(Storage* s) noexcept {
   const size_t block = kHeader + (s->inline_data_ ? s->nbytes_ : s->inline_bytes_);
   delete s->extra;
-  s->free_data();
+  if (!s->inline_data_) s->free_data();
   s->~Storage();
   cpu_free(s, block);
 }

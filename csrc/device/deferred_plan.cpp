@@ -58,14 +58,14 @@ constexpr int16_t kLive = kMostWaiting;
 
 // Who is wanted, and who is not computed at all (group -1; all others have kLive). Returns how many
 // steps read each.
-std::vector<uint32_t> find_live(const std::vector<Recipe>& steps, Plan& plan) {
+PerStep<uint32_t> find_live(const std::vector<Recipe>& steps, Plan& plan) {
   const size_t n = steps.size();
-  plan.wanted.assign(n, 0);
-  plan.kept.assign(n, 0);
-  plan.group.assign(n, -1);
-  plan.place.assign(n, 0);
-  std::vector<uint32_t> readers(n, 0), held(n, 1);  // held by the recipes: as a result, by readers
-  const auto count = [&](size_t s, std::vector<uint32_t>& of) {
+  std::fill_n(plan.kept.begin(), n, 0);
+  std::fill_n(plan.group.begin(), n, -1);
+  PerStep<uint32_t> readers, held;  // held by the recipes: as a result, by readers
+  std::fill_n(readers.begin(), n, 0);
+  std::fill_n(held.begin(), n, 1);
+  const auto count = [&](size_t s, PerStep<uint32_t>& of) {
     for (int i = 0; i < steps[s].operand_count(); ++i)
       if (const int at = plan.maker(s, i); at >= 0) ++of[size_t(at)];
   };
@@ -80,10 +80,9 @@ std::vector<uint32_t> find_live(const std::vector<Recipe>& steps, Plan& plan) {
 }
 
 // Which steps come with a join: those of an operand's shape that nobody else reads.
-void find_parts(const std::vector<Recipe>& steps, Plan& plan,
-                const std::vector<uint32_t>& readers) {
-  plan.join.assign(steps.size(), -1);
-  plan.part.assign(steps.size(), 0);
+void find_parts(const std::vector<Recipe>& steps, Plan& plan, const PerStep<uint32_t>& readers) {
+  std::fill_n(plan.join.begin(), steps.size(), -1);
+  std::fill_n(plan.part.begin(), steps.size(), 0);
   for (size_t s = steps.size(); s-- > 0;) {
     const bool joins = steps[s].kind == Kind::Join && plan.group[s] >= 0;
     for (int i = 0; (joins || plan.join[s] >= 0) && i < steps[s].operand_count(); ++i) {
@@ -121,7 +120,7 @@ void each_input(const std::vector<Recipe>& steps, const Plan& plan, size_t s, F&
 // Calls f for each of these that group number g neither gives nor reads already.
 template <class F>
 void each_new_input(const std::vector<Recipe>& steps, const Plan& plan, int g, size_t s, F&& f) {
-  const std::vector<GroupInput>& known = plan.groups[size_t(g)].inputs;
+  const auto& known = plan.groups[size_t(g)].inputs;
   each_input(steps, plan, s, [&](int at, const GroupInput& input) {
     if (at >= 0 && plan.group[size_t(at)] == g) return;
     if (std::ranges::find(known, input) == known.end()) f(input);
@@ -133,7 +132,7 @@ int group_for(const std::vector<Recipe>& steps, const Plan& plan, size_t s, uint
   const std::vector<Group>& groups = plan.groups;
   for (int g = int(groups.size()) - 1; g >= 0; --g) {
     const Group& group = groups[size_t(g)];
-    if (!same_layout(steps[group.steps.back()].out, steps[s].out)) continue;
+    if (!same_layout(steps[group.last()].out, steps[s].out)) continue;
     const bool joins = steps[s].kind == Kind::Join;
     if ((group.has_rows || group.has_join) && (steps[s].row || joins)) continue;
     size_t count = group.steps.size();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/small_vector.h"
 #include "core/source.h"
 #include "device/fused.h"
 
@@ -57,24 +58,30 @@ struct GroupInput {
 // A group of steps, by their numbers in the queue. The last has the shape of them all, but for parts
 // of a join.
 struct Group {
-  std::vector<uint16_t> steps;
-  std::vector<GroupInput> inputs;
+  SmallVector<uint16_t, 16> steps;
+  SmallVector<GroupInput, 8> inputs;
   uint64_t after = 0;     // the groups that have to run before it, directly or not
   bool has_rows = false;  // is there a step over rows?
   bool has_join = false;
+
+  uint16_t last() const { return steps[steps.size() - 1]; }
 };
 
-// What is known about each step of a queue while it is run.
+// What is known about each step of a queue while it is run. It lies on the stack: a queue is planned
+// anew each time it runs, which may be thousands of times per second.
+template <class T>
+using PerStep = std::array<T, kMostWaiting>;
 struct Plan {
-  std::vector<int16_t> made_by;  // of all operands in turn, three per step: the step, or -1
-  std::vector<uint8_t> wanted;   // somebody outside of the queue holds the result
-  std::vector<int16_t> join;     // the step is computed with this join, for an operand of it; or -1
-  std::vector<uint8_t> part;     // which one, counted from 1; 0: of none
-  std::vector<uint8_t> kept;     // it goes to memory
-  std::vector<int16_t> group;    // -1: not computed
-  std::vector<uint16_t> place;   // which step of its group it is
+  std::array<int16_t, 3 * kMostWaiting>
+      made_by;              // of all operands in turn, three per step: the step, or -1
+  PerStep<uint8_t> wanted;  // somebody outside of the queue holds the result
+  PerStep<int16_t> join;    // the step is computed with this join, for an operand of it; or -1
+  PerStep<uint8_t> part;    // which one, counted from 1; 0: of none
+  PerStep<uint8_t> kept;    // it goes to memory
+  PerStep<int16_t> group;   // -1: not computed
+  PerStep<uint16_t> place;  // which step of its group it is
   std::vector<Group> groups;
-  std::vector<uint8_t> order;  // of the groups
+  SmallVector<uint8_t, 8> order;  // of the groups
 
   int maker(size_t step, int operand) const { return made_by[3 * step + size_t(operand)]; }
   GroupInput input_of(const Recipe& r, size_t step, int operand) const {

@@ -1,5 +1,6 @@
 // What runs of a queue: see Note [What runs of a queue] and Note [Casts that wait longer].
 #include <algorithm>
+#include <bit>
 #include <exception>
 #include <unordered_map>
 
@@ -68,14 +69,14 @@ bool is_wider(const Recipe& cast) {
 // ---- running ----
 
 bool Queue::run_fused(const Group& group, const Plan& plan) {
-  const Tensor& shaped = waiting_[group.steps.back()].out;
+  const Tensor& shaped = waiting_[group.last()].out;
   const auto run = fused_loops(shaped).run;
   if (!run) return false;
   // Inputs as the group has them, then the steps.
   const size_t inputs_count = group.inputs.size(), own = size_t(plan.group[group.steps[0]]);
-  std::vector<Tensor> inputs(inputs_count);
+  SmallVector<Tensor, 8> inputs(inputs_count);
   std::vector<FusedStep> steps(group.steps.size());
-  std::vector<FusedOutput> outputs;
+  SmallVector<FusedOutput, 2> outputs;
   const Recipe* row = nullptr;
   FusedJoin join;
   for (size_t k = 0; k < steps.size(); ++k) {
@@ -153,7 +154,8 @@ void Queue::run_one_by_one(const Group& group, const Plan& plan) {
 
 void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
   std::vector<const Recipe*> steps;
-  for (const uint16_t s : group.steps) steps.push_back(&waiting_[s]);
+  if (t_modes & kObserve)
+    for (const uint16_t s : group.steps) steps.push_back(&waiting_[s]);
   const SeenPass seen(steps);
   const bool several = group.steps.size() > 1;
   const bool fused = several && run_fused(group, plan);
@@ -162,7 +164,7 @@ void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
   (fused ? counters.fused : counters.unfused) += int64_t(group.steps.size());
   if (!told) return;
   Report::Group& shown = told->groups.emplace_back();
-  shown.sizes = waiting_[group.steps.back()].out.sizes();
+  shown.sizes = waiting_[group.last()].out.sizes();
   shown.inputs = group.inputs.size();
   shown.fused = fused;
   for (const uint16_t s : group.steps)
@@ -171,6 +173,7 @@ void Queue::run(const Group& group, const Plan& plan, Report::Flush* told) {
 
 // Takes them out of the queue; not those that would share a pass with others, or that nobody holds.
 void Queue::set_casts_apart(const TensorImpl* asked) {
+  if (std::ranges::none_of(waiting_, is_cast_of_memory)) return;
   const auto is_apart = [&](size_t s) {
     const Recipe& cast = waiting_[s];
     if (!is_cast_of_memory(cast) || cast.out.impl()->use_count() == 1) return false;
@@ -274,7 +277,6 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
 void Queue::run_waiting(Report::Flush* told) {
   if (waiting_.empty()) return;
   Plan plan;
-  plan.made_by.assign(3 * waiting_.size(), -1);
   for (size_t s = 0; s < waiting_.size(); ++s) {
     for (int i = 0; i < waiting_[s].operand_count(); ++i)
       plan.made_by[3 * s + size_t(i)] = int16_t(number_of(waiting_[s].operands[size_t(i)]));
@@ -284,23 +286,23 @@ void Queue::run_waiting(Report::Flush* told) {
   struct Remaining {
     Queue& q;
     Plan& plan;
-    std::vector<uint8_t> done;
+    uint64_t done = 0;  // groups
     ~Remaining() {
       q.running_ = false;
       std::vector<Recipe> gone, left;  // freed without the lock
       std::lock_guard lock(queues().mutex);
-      if (std::ranges::count(done, 0) == 0) {
+      if (size_t(std::popcount(done)) == plan.groups.size()) {
         q.waiting_.swap(gone);
         return;
       }
       for (size_t s = 0; s < q.waiting_.size(); ++s) {
-        const bool computed = plan.group[s] < 0 || done[size_t(plan.group[s])];
+        const bool computed = plan.group[s] < 0 || done >> plan.group[s] & 1;
         (computed ? gone : left).push_back(std::move(q.waiting_[s]));
       }
       q.waiting_.swap(left);
       for (size_t s = 0; s < q.waiting_.size(); ++s) q.number(s + 1);
     }
-  } remaining{*this, plan, std::vector<uint8_t>(plan.groups.size(), 0)};
+  } remaining{*this, plan};
   running_ = true;
   for (size_t s = 0; s < waiting_.size(); ++s) {
     if (plan.group[s] >= 0) continue;
@@ -309,7 +311,7 @@ void Queue::run_waiting(Report::Flush* told) {
   }
   for (const uint8_t g : plan.order) {
     run(plan.groups[g], plan, told);
-    remaining.done[g] = 1;
+    remaining.done |= uint64_t(1) << g;
   }
 }
 

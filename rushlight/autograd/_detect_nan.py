@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from rushlight import _C
@@ -63,9 +63,10 @@ def _stacked(numbers: list[Tensor]) -> Iterator[Tensor]:
 
 def _check_gradients(optimizer: Any, args: Any, kwargs: Any) -> None:
     """Before an optimiser's step: a sum that is finite has finite terms, and is quickly made."""
-    gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
-    if not gradients:
+    groups = optimizer.param_groups
+    if all(_C._list_is_finite(g["params"], True) for g in groups):
         return
+    gradients = [p.grad for g in groups for p in g["params"] if p.grad is not None]
     with no_grad():
         place = gradients[0].device
         sums = [g.sum(dtype=_WIDER.get(g.dtype)).to(place) for g in gradients]
@@ -166,22 +167,12 @@ def _searched(step: Callable[..., Any], args: Any, kwargs: Any) -> NanError | No
     return None
 
 
-def _states() -> list[tuple[Callable[[Any], Any], Any]]:
-    """Random generators with their states, which a second run begins from."""
-    import rushlight
-
-    found: list[tuple[Callable[[Any], Any], Any]] = [
-        (rushlight.set_rng_state, rushlight.get_rng_state())
-    ]
-    if rushlight.cuda.is_available() and rushlight.cuda.is_initialized():
-        found.append((rushlight.cuda.set_rng_state_all, rushlight.cuda.get_rng_state_all()))
-    return found
-
-
-def _bad_results(result: Any) -> Iterable[str]:
+def _bad_results(result: Any) -> list[str]:
+    tensors = [result] if type(result) is Tensor else list(_tensors(result))
+    if _C._list_is_finite(tensors):
+        return []
     with no_grad():
-        if any(map(_is_bad, _tensors(result))):
-            yield "what the step returns"
+        return ["what the step returns"] if any(map(_is_bad, tensors)) else []
 
 
 def detect_nan(step: _F) -> _F:
@@ -200,23 +191,31 @@ def detect_nan(step: _F) -> _F:
     arguments; what it adds up beside tensors (running statistics, counters) it adds up twice.
     """
 
+    from rushlight import cuda
+    from rushlight._C import _cuda
+    from rushlight.optim.optimizer import _global_pre_hooks
+
+    get_state, on_gpu = _C.get_rng_state, _cuda.is_initialized
+
+    # What is here runs once per step, when nothing of it is in the caches: it had better be little.
     @functools.wraps(step)
     def checked(*args, **kwargs):
-        from rushlight.optim.optimizer import register_optimizer_step_pre_hook
-
-        states = _states()
-        hook = register_optimizer_step_pre_hook(_check_gradients)
+        # A second run begins from the same random numbers.
+        state, gpu_states = get_state(), cuda.get_rng_state_all() if on_gpu() else None
+        hook = object()
+        _global_pre_hooks[hook] = _check_gradients
         try:
             result = step(*args, **kwargs)
-            names = list(_bad_results(result))
+            names = _bad_results(result)
         except _NotFinite as found:
             names = found.names
         finally:
-            hook.remove()
+            del _global_pre_hooks[hook]
         if not names:
             return result
-        for restore, state in states:
-            restore(state)
+        _C.set_rng_state(state)
+        if gpu_states is not None:
+            cuda.set_rng_state_all(gpu_states)
         error = _searched(step, args, kwargs)
         if error is None:
             shown = ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")

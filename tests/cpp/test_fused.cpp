@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <limits>
 
+#include "core/cpu_features.h"
 #include "core/threads.h"
 #include "fused_works.h"
 #include "testing.h"
@@ -174,6 +176,55 @@ TEST(a_step_that_nobody_reads_is_left_out) {
   OwnedWork work = work_of({100}, {maker.values(Dims{100}, DType::Float32)},
                            {unary(UnaryFn::Exp, 0), unary(UnaryFn::Neg, 0)});
   EXPECT(agrees(work));
+}
+
+// Cheap steps in a row stay in registers: in all orders of operands, of which each may be NaN, and where
+// a value is wanted again later.
+TEST(chains_of_cheap_steps) {
+  constexpr BinaryFn signs[] = {BinaryFn::Add, BinaryFn::Sub, BinaryFn::Mul, BinaryFn::Div};
+  constexpr UnaryFn unaries[] = {UnaryFn::Neg, UnaryFn::Square, UnaryFn::Relu, UnaryFn::Exp};
+  constexpr int64_t sizes[] = {1, 7, 64, 255, 256, 1000, 1300, 20001};
+  const IsaLevel level = isa_level();
+  Maker maker(41);
+  for (int round = 0; round < 240; ++round) {
+    set_isa_level(IsaLevel(round % (int(level) + 1)));
+    const DType type = maker.chance(0.6) ? DType::Float32 : DType::Float64;
+    const Dims size{sizes[maker.below(std::size(sizes))]};
+    OwnedWork work{.sizes = size, .inputs = {}, .steps = {}, .outputs = {}, .strides = {1}};
+    for (int i = 0; i < 3; ++i) {  // every sixth is NaN: 1 / 0 - 1 / 0, or its negative
+      const Tensor x = maker.values(size, DType::Float64), in_type = make_tensor(size, type);
+      for (int64_t k = 0; k < size[0]; ++k)
+        if (maker.chance(0.17))
+          x.data<double>()[k] = std::copysign(NAN, maker.chance(0.5) ? 1 : -1);
+      copy_cpu(x, in_type);
+      work.inputs.push_back(in_type);
+    }
+    for (const double number : {-0.0, 1.25, std::copysign(NAN, -1)})
+      work.inputs.push_back(wrap_number(Scalar(number)));
+    const int count = 2 + maker.below(9);
+    for (int s = 0; s < count; ++s) {
+      const int values = int(work.inputs.size()) + s;
+      const auto before = uint16_t(maker.chance(0.85) && s > 0 ? values - 1 : maker.below(values));
+      const auto other = uint16_t(maker.below(values));
+      const bool turned = maker.chance(0.5);
+      if (maker.chance(0.2)) {
+        work.steps.push_back(unary(unaries[maker.below(4)], before, type));
+      } else if (maker.chance(0.1)) {
+        FusedStep masked = binary(BinaryFn::ThresholdBackward, before, other, type);
+        masked.params_count = 1;
+        masked.params[0] = Scalar(maker.below(2));
+        work.steps.push_back(masked);
+      } else {
+        work.steps.push_back(
+            binary(signs[maker.below(4)], turned ? other : before, turned ? before : other, type));
+      }
+    }
+    for (int s = 0; s < count; ++s)
+      if (s == count - 1 || (work.outputs.size() < 4 && maker.chance(0.2)))
+        work.add_output(size_t(s));
+    EXPECT(agrees(work));
+  }
+  set_isa_level(level);
 }
 
 TEST(random_works_over_rows) {

@@ -14,11 +14,12 @@ namespace rush {
 void FusedPlan::fill_own_slots(char* scratch, int64_t n) const {
   for (size_t r = 0; r < registers_; ++r) {
     const FusedRegister& reg = register_[r];
-    if (reg.place != Place::Filled && reg.place != Place::Repeated) continue;
+    if (!reg.has_own_slot()) continue;
     const InputWalk& walk = walks_[reg.input];
     const ConvertFn convert = convert_fn(kept_in_[reg.input], reg.type);
     const bool repeated = reg.place == Place::Repeated;
-    const int64_t row = repeated ? walk.sizes[0] : n, end = repeated ? row + n : n;
+    const int64_t once = reg.place == Place::Number ? 1 : n;
+    const int64_t row = repeated ? walk.sizes[0] : once, end = repeated ? row + n : once;
     for (int64_t done = 0; done < end; done += row) {
       convert(scratch + reg.slot + done * reg.item(), reg.item(), walk.base, walk.strides[0],
               std::min(row, end - done));
@@ -69,7 +70,7 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
     if (reg.place == Place::Memory || reg.place == Place::Repeated)
       moving[moving_count++] = uint16_t(r);
     else
-      at[r] = scratch + (reg.place == Place::Filled ? reg.slot : reg.slot * slot_bytes_);
+      at[r] = scratch + (reg.has_own_slot() ? reg.slot : reg.slot * slot_bytes_);
   }
   fill_own_slots(scratch, std::min(block_, end - begin));
   for (int64_t first = begin; first < end; first += block_) {
@@ -86,6 +87,8 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
       if (call.kind == Kind::Function) {
         char* const ptrs[4] = {at[r[0]], at[r[1]], at[r[2]], at[r[3]]};
         call.function(ptrs, n, call.params);
+      } else if (call.kind == Kind::Chain) {
+        call.run_chain(at.data(), &chain_step_[call.first], call.count, n);
       } else if (call.kind == Kind::Convert) {
         call.convert(at[r[0]], register_[r[0]].item(), at[r[1]], register_[r[1]].item(), n);
       } else if (call.kind == Kind::Stream) {
@@ -101,9 +104,10 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
 }
 
 // Elements that are worth a thread. A call over a block takes about half of what it takes over
-// memory, for which kGrain was measured.
+// memory, for which kGrain was measured; a step of a chain takes half of that.
 int64_t FusedPlan::grain() const {
-  return std::clamp(2 * kGrain / std::max<int64_t>(int64_t(calls_), 1), kGrain / 4, kGrain);
+  const auto halves = int64_t(2 * calls_ + chain_steps_);
+  return std::clamp(4 * kGrain / std::max<int64_t>(halves, 1), kGrain / 4, kGrain);
 }
 
 void FusedPlan::run_all() const {

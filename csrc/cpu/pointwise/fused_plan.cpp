@@ -18,6 +18,26 @@ constexpr uint16_t kNone = 0xffff;
 
 int64_t rounded(int64_t n) { return (n + 63) / 64 * 64; }
 
+// The step as one of a chain; Load: it cannot be one.
+ChainOp chain_op_of(const FusedStep& step) {
+  if (step.compute != DType::Float32 && step.compute != DType::Float64) return ChainOp::Load;
+  if (step.kind == FusedStep::Kind::Unary) {
+    const auto fn = UnaryFn(step.fn);
+    return fn == UnaryFn::Neg      ? ChainOp::Neg
+           : fn == UnaryFn::Square ? ChainOp::Square
+           : fn == UnaryFn::Relu   ? ChainOp::Relu
+                                   : ChainOp::Load;
+  }
+  if (step.kind != FusedStep::Kind::Binary) return ChainOp::Load;
+  const auto fn = BinaryFn(step.fn);
+  return fn == BinaryFn::Add                 ? ChainOp::Add
+         : fn == BinaryFn::Sub               ? ChainOp::Sub
+         : fn == BinaryFn::Mul               ? ChainOp::Mul
+         : fn == BinaryFn::Div               ? ChainOp::Div
+         : fn == BinaryFn::ThresholdBackward ? ChainOp::Masked
+                                             : ChainOp::Load;
+}
+
 // Would the input be read column by column? See lies_across; here for outputs of any layout.
 bool crosses(const LoopNest& nest, int64_t item) {
   if (nest.numel < 16384 || nest.sizes[0] < 16 || nest.strides[0][1] <= item) return false;
@@ -50,6 +70,7 @@ bool FusedPlan::make(const FusedWork& work) {
       if (o.step == s) add_output(in_type(uint16_t(inputs_ + s), o.out.dtype()), o.out);
     }
   }
+  form_chains();
   assign_slots();
   choose_block();
   return true;
@@ -126,13 +147,12 @@ uint16_t FusedPlan::add_memory(DType type, void* memory) {
 }
 
 FusedCall& FusedPlan::add_call(Kind kind, uint16_t out, std::initializer_list<uint16_t> reads) {
-  const auto number = uint16_t(calls_);
   FusedCall& call = call_[calls_++];
   call.kind = kind;
+  call.reads = uint8_t(reads.size());
+  call.chain = kNotInChains;
   call.registers = {out};
   std::copy(reads.begin(), reads.end(), call.registers.begin() + 1);
-  register_[out].last = number;
-  for (const uint16_t r : reads) register_[r].last = number;
   return call;
 }
 
@@ -206,6 +226,7 @@ void FusedPlan::add_step(const FusedWork& work, size_t s) {
                     : count == 2 ? add_call(Kind::Function, reg, {reads[0], reads[1]})
                                  : add_call(Kind::Function, reg, {reads[0], reads[1], reads[2]});
   call.function = e.fn;
+  call.chain = chain_op_of(step);
   call.params = &number_[numbers_];
   for (size_t i = 0; i < step.params_count; ++i) number_[numbers_++] = to_number(step.params[i]);
   if (given == step.result) {
@@ -234,25 +255,36 @@ void FusedPlan::add_output(uint16_t from, const Tensor& out) {
 void FusedPlan::assign_slots() {
   std::array<int16_t, kMostCalls> free;
   size_t free_count = 0;
-  const auto has_slot = [](const FusedRegister& r) {
-    return r.place == Place::Slot || r.place == Place::Gathered;
+  const auto take = [&](FusedRegister& r) {
+    if (r.has_shared_slot()) r.slot = free_count ? free[--free_count] : slots_++;
+  };
+  const auto let_go = [&](size_t call, FusedRegister& r) {
+    if (!r.has_shared_slot() || r.last != call) return;
+    free[free_count++] = int16_t(r.slot);
+    r.last = kNone;
   };
   for (size_t c = 0; c < calls_; ++c) {
     const FusedCall& call = call_[c];
+    if (call.kind == Kind::Chain) {  // writes some results before it reads all operands
+      const auto steps = std::span(chain_step_).subspan(call.first, call.count);
+      for (const ChainStep& step : steps)
+        if (step.op == ChainOp::Store) take(register_[step.at]);
+      for (const ChainStep& step : steps) let_go(c, register_[step.at]);
+      continue;
+    }
     FusedRegister& out = register_[call.registers[0]];
     // A function may write over what it reads, element for element.
-    const auto let_go = [&](bool before) {
-      for (size_t i = 1; i < 4; ++i) {
+    const auto let_go_read = [&](bool before) {
+      for (size_t i = 1; i <= call.reads; ++i) {
         FusedRegister& r = register_[call.registers[i]];
-        if (!has_slot(r) || r.last != c || &r == &out) continue;
-        if (before && (call.kind != Kind::Function || r.item() != out.item())) continue;
-        free[free_count++] = int16_t(r.slot);
-        r.last = kNone;
+        if (&r == &out || (before && (call.kind != Kind::Function || r.item() != out.item())))
+          continue;
+        let_go(c, r);
       }
     };
-    let_go(true);
-    if (has_slot(out)) out.slot = free_count ? free[--free_count] : slots_++;
-    let_go(false);
+    let_go_read(true);
+    take(out);
+    let_go_read(false);
   }
 }
 
@@ -260,13 +292,14 @@ void FusedPlan::choose_block() {
   int64_t widest = 1, each = 0;
   for (size_t r = 0; r < registers_; ++r) {
     const FusedRegister& reg = register_[r];
-    if (reg.place == Place::Slot || reg.place == Place::Gathered)
+    if (reg.has_shared_slot())
       widest = std::max(widest, reg.item());
-    else
+    else if (reg.place != Place::Number && reg.place != Place::Passing)
       each += reg.item();
   }
   each += slots_ * widest;
-  block_ = std::clamp(kBlockBytes / each / 64 * 64, kLeastBlock, kMostBlock);
+  const int64_t unit = chain_steps_ ? 256 : 64;  // chains take as many elements at a time
+  block_ = std::clamp(kBlockBytes / each / unit * unit, kLeastBlock, kMostBlock);
   block_ = std::min(block_, rounded(numel_));
   if (rows_) {  // whole rows
     const int64_t width = rows_->width();
@@ -276,10 +309,10 @@ void FusedPlan::choose_block() {
   own_bytes_ = 0;
   for (size_t r = 0; r < registers_; ++r) {
     FusedRegister& reg = register_[r];
-    if (reg.place != Place::Filled && reg.place != Place::Repeated) continue;
+    if (!reg.has_own_slot()) continue;
     reg.slot = slots_ * slot_bytes_ + own_bytes_;
     const int64_t row = reg.place == Place::Repeated ? walks_[reg.input].sizes[0] : 0;
-    own_bytes_ += rounded((row + block_) * reg.item());
+    own_bytes_ += rounded((reg.place == Place::Number ? 1 : row + block_) * reg.item());
   }
 }
 

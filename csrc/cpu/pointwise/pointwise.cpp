@@ -41,11 +41,15 @@ struct TablesOf : EntryTables {
   }
 };
 
+// Apart from entry_tables, which each op calls: there it would cost a stack frame.
+[[gnu::cold, gnu::noinline]] PerIsa<EntryTables> all_tables() {
+  return PerIsa<EntryTables>([](IsaLevel level) -> EntryTables { return TablesOf(level); });
+}
+
 }  // namespace
 
 const EntryTables& entry_tables() {
-  static const PerIsa<EntryTables> picked(
-      [](IsaLevel level) -> EntryTables { return TablesOf(level); });
+  static const PerIsa<EntryTables> picked = all_tables();
   return picked.now();
 }
 

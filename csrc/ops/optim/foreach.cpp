@@ -5,10 +5,12 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "autograd/meta.h"
 #include "core/modes.h"
 #include "device/lists.h"
 #include "ops/foreach_ops.h"
 #include "ops/framework/op.h"
+#include "ops/ops.h"
 #include "ops/optim/uses.h"
 
 namespace rush {
@@ -272,6 +274,25 @@ struct ListNorms {
     }
     if (!list_loops(self[0]).norm(flat, ord, outs)) return {};
     return outs;
+  }
+};
+
+// One call of Python's for all tensors: code that runs once per step is not in the caches, and takes
+// several times as long there as in a loop.
+struct ListIsFinite {
+  static constexpr const char* name = "_list_is_finite";
+  static bool call(TensorList self, bool gradients) {
+    const NoGradGuard no_grad;
+    for (const Tensor& given : self) {
+      const Tensor t = gradients ? grad_of(given) : given;
+      if (!t.defined()) continue;
+      if (!t.device().is_cpu() || !is_floating(t.dtype()) || is_float8(t.dtype())) return false;
+      const bool half = is_reduced_float(t.dtype());
+      const auto wide = half ? std::optional(DType::Float32) : std::nullopt;
+      const Tensor total = t.numel() == 1 ? t : sum(t, std::nullopt, false, wide);
+      if (!std::isfinite(total.item().to_double())) return false;
+    }
+    return true;
   }
 };
 

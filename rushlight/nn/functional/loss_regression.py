@@ -163,7 +163,9 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         return loss
     distance = (input - target).abs()
     near = distance.clamp(max=delta)
-    loss = (near * near * 0.5 + (distance - near) * delta).to(input.dtype)
+    loss = near * near * 0.5 + (distance - near) * delta
+    if input.is_floating_point():
+        loss = loss.to(input.dtype)
     return _weighted("huber_loss", loss, weight, reduction, by_weight=False)
 
 

@@ -53,6 +53,38 @@ def test_scaled_mm_refuses(change, error, text):
         rl._scaled_mm(**{**given, **change})
 
 
+def test_scaled_mm_by_recipes():
+    """PyTorch's public name says how matrices are scaled, for each in a list of its own, or not."""
+    from rushlight.nn import functional
+
+    whole, rows = functional.ScalingType.TensorWise, functional.ScalingType.RowWise
+    a = rl.randn(5, 16).to(rl.float8_e4m3fn)
+    b = rl.randn(8, 16).to(rl.float8_e4m3fn).t()
+    one, left, right, bias = rl.tensor(0.5), rl.rand(5, 1), rl.rand(1, 8), rl.randn(8)
+    for s, t, kind in ((one, one, whole), (left, right, rows)):
+        want = rl._scaled_mm(a, b, s, t, bias, out_dtype=rl.float32)
+        got = functional.scaled_mm(a, b, s, kind, [t], [kind], bias=bias, output_dtype=rl.float32)
+        assert rl.equal(got, want)
+        out = rl.empty(5, 8)
+        rl._scaled_mm_v2(
+            a, b, [s], [int(kind)], [0], [t], [int(kind)], [], bias, rl.float32, out=out
+        )
+        assert rl.equal(out, want)
+        assert functional.scaled_mm(a, b, s, kind, t, kind).dtype == rl.bfloat16
+        assert functional.scaled_mm(a, b, s, kind, t, kind, output_dtype=None).dtype == a.dtype
+    for change, error in (
+        ({"scale_recipe_b": rows}, ValueError), ({"scale_a": left}, ValueError),
+        ({"scale_a": [one, one]}, ValueError), ({"contraction_dim": (0, 1)}, NotImplementedError),
+        ({"scale_recipe_a": functional.ScalingType.BlockWise1x128}, NotImplementedError),
+        ({"swizzle_a": functional.SwizzleType.SWIZZLE_32_4_4}, NotImplementedError),
+        ({"mat_a": a.float()}, ValueError),
+    ):  # fmt: skip
+        given = {"mat_a": a, "mat_b": b, "scale_a": one, "scale_recipe_a": whole, "scale_b": one,
+                 "scale_recipe_b": whole}  # fmt: skip
+        with pytest.raises(error):
+            functional.scaled_mm(**{**given, **change})
+
+
 def test_int_mm_is_exact():
     a, b = rl.randint(-128, 128, (17, 300), dtype=rl.int8), rl.randint(-128, 128, (300, 9)).char()
     assert rl.equal(rl._int_mm(a, b).long(), a.long() @ b.long())

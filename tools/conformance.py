@@ -1,11 +1,12 @@
 """Compares Rushlight with PyTorch on calls by the thousand.
 
-    TORCH_PYTHON=path python tools/conformance.py [--calls 300] [--report file] [op ...]
+    TORCH_PYTHON=path python tools/conformance.py [--calls 300] [--first 0] [--strides] [op ...]
 
 The calls are made of the op rows of the tests (tests/conformance/calls.py): other dtypes, sizes,
-layouts, numbers, flags, special values and forms. Each library runs them in a process of its own;
-results, dtypes, gradients and refusals are compared here. What differs on purpose stands in
-tests/conformance/better.py, with the reason. Exits with 1 where anything else differs.
+layouts, numbers, flags, special values and forms; `--first` takes others. Each library runs them
+in a process of its own; results, dtypes, gradients and refusals are compared here, and strides
+where that is asked for. What differs on purpose stands in tests/conformance/better.py, with the
+reason. Exits with 1 where anything else differs.
 """
 
 import argparse
@@ -23,10 +24,11 @@ from conformance.better import is_better  # noqa: E402
 from conformance.compare import difference  # noqa: E402
 
 
-def outcomes(python, flag, calls, names, path):
+def outcomes(python, flag, options, path):
     """Starts a library on the calls."""
     script = ROOT / "tests" / "conformance" / "outcomes.py"
-    command = [python, str(script), flag, path, str(calls), *names]
+    numbers = [str(options.first), str(options.calls)]
+    command = [python, str(script), flag, path, *numbers, *options.ops]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, env=env)
 
@@ -60,8 +62,10 @@ def judged(name, mine, peers):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--calls", type=int, default=300, help="per op")
+    parser.add_argument("--first", type=int, default=0, help="number of the first call")
     parser.add_argument("--report", type=pathlib.Path)
     parser.add_argument("--classes", action="store_true", help="compare classes of errors, too")
+    parser.add_argument("--strides", action="store_true", help="compare strides, too")
     parser.add_argument("ops", nargs="*")
     options = parser.parse_args()
     peer = os.environ.get("TORCH_PYTHON")
@@ -71,7 +75,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, n) for n in ("ours", "theirs")]
         sides = zip((sys.executable, peer), ("--self", "--peer"), paths, strict=True)
-        running = [outcomes(who, flag, options.calls, options.ops, to) for who, flag, to in sides]
+        running = [outcomes(who, flag, options, to) for who, flag, to in sides]
         codes = [process.wait() for process in running]  # of both, also when the first has failed
         if any(codes):
             sys.exit("a library could not run the calls: see above")
@@ -88,6 +92,8 @@ def main():
         kinds = judged(name, ours[name], theirs[name])
         if not options.classes:
             kinds.pop("other class", None)
+        if not options.strides:
+            kinds.pop("strides", None)
         bad += bool(kinds)
         lines += [f"{name}: {n} of {options.calls} {example}" for n, example in kinds.values()]
     lines.append(f"{total} calls of {len(ours)} ops, {bad} ops differ")

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "rushlight.jit": "ScriptModule",
     "rushlight.linalg._low_rank": "lobpcg pca_lowrank svd_lowrank",
     "rushlight.linalg._old_names": "*",
+    "rushlight.nn.functional.scaled": "_scaled_mm_v2",
     "rushlight.overrides": "DisableTorchFunctionSubclass",
     "rushlight.sparse._create": """_sparse_coo_tensor_unsafe sparse_bsc_tensor sparse_bsr_tensor
         sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor""",

@@ -21,8 +21,8 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
   const bool wanted = is_tracked(t) && requires_grad(t);
   grad_fn_ = wanted ? rush::grad_fn(t) : nullptr;
   is_original_ = wanted && !grad_fn_;
-  if (is_original_) {
-    data_ = t;  // the leaf itself: its gradient must reach its .grad
+  if (is_original_ || t.is_wrapped_number()) {
+    data_ = t;  // the leaf itself: its gradient must reach its .grad. Or a number, which stays one
   } else {
     // Keeping t itself would close a circle if t is written to later: its history then leads
     // through this node.
@@ -85,7 +85,7 @@ Tensor SavedTensor::unpack(const Node* owner, bool with_history) const {
          ": it is at version ", unpacked.version(), ", version ", version_,
          " was saved. Write to a clone(), or use the operation that returns a new tensor");
   }
-  if (is_original_ || !with_history) return unpacked;
+  if (is_original_ || !with_history || unpacked.is_wrapped_number()) return unpacked;
   Tensor t = alias_of(unpacked);
   if (forward_active()) carry_tangents(unpacked, t);
   if (is_output_ && !is_differentiable(t.dtype())) return t;  // the indices of max(), say

@@ -98,10 +98,12 @@ def renorm(
         raise RuntimeError(f"renorm: needs at least 2 dimensions, got shape {list(input.shape)}")
     if maxnorm < 0:
         raise RuntimeError(f"renorm: maxnorm must not be negative, got {maxnorm}")
+    if not -input.ndim <= dim < input.ndim:
+        raise IndexError(f"renorm: dim {dim} is out of range for {input.ndim} dimensions")
     others = [d for d in range(input.ndim) if d != dim % input.ndim]
     norms = linalg.vector_norm(input, p, others, keepdim=True)
     scale = _C.where(norms > maxnorm, maxnorm / (norms + 1e-7), _C.ones_like(norms))
-    return write_out("renorm", input * scale, out)
+    return write_out("renorm", (input * scale).contiguous(), out)
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:

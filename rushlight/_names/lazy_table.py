@@ -163,6 +163,7 @@ MODULE_OF = {
     "_safe_softmax": "rushlight._functions.softmax",
     "_sample_dirichlet": "rushlight._functions.sampling",
     "_scaled_mm": "rushlight._functions.low_bits",
+    "_scaled_mm_v2": "rushlight.nn.functional.scaled",
     "_segment_reduce": "rushlight._functions.statistics",
     "_shape_as_tensor": "rushlight._functions.shapes",
     "_softmax": "rushlight._functions.softmax",

@@ -140,6 +140,9 @@ def norm(
     """
     if isinstance(dim, tuple | list) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: dim must name one or two dims, got {dim!r}")
+    if ord is not None and dim is None and A.ndim not in (1, 2):
+        raise RuntimeError(f"linalg.norm: an order without dim needs a vector or a matrix, got "
+                           f"shape {list(A.shape)}")  # fmt: skip
     if isinstance(ord, str) or (ord is not None and (
         (dim is None and A.ndim == 2) or (isinstance(dim, tuple | list) and len(dim) == 2)
     )):  # fmt: skip
@@ -178,7 +181,7 @@ def cond(A: Tensor, p: float | None = None, *, out: Tensor | None = None) -> Ten
         raise RuntimeError(f"linalg.cond: p={p!r} needs square matrices, got {list(A.shape)}")
     inverse, info = inv_ex(A)
     result = matrix_norm(A, p) * matrix_norm(inverse, p)
-    result = _C.where(info != 0, inf, result)
+    result = _C.where((info != 0) | result.isnan(), inf, result)
     return write_out("linalg.cond", result.to(real_dtype(A)), out)
 
 

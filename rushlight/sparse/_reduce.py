@@ -39,8 +39,6 @@ def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) ->
         values = values.sum(dense, dtype=dtype)
     elif dtype is not None:
         values = values.to(dtype)
-    elif not values.is_floating_point() and not values.is_complex():
-        values = values.long()
     if len(gone) == n:
         found: Any = values.sum(0)
     else:

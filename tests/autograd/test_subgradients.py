@@ -61,3 +61,21 @@ def test_equal_points_by_matrix_products():
     distances.sum().backward()
     assert not distances.any() and not same.grad.any()
     assert rl.cdist(rl.full((30, 1), float("nan")), rl.ones(30, 1)).isnan().all()
+
+
+def test_powers_by_numbers():
+    """A number beside a tensor stays a number until backward: the slope has all digits, and that
+    of a constant has no slope."""
+    x = rl.tensor([0.5, 1.5, 3.0], dtype=rl.float64, requires_grad=True)
+    v = x.detach().numpy()
+    for found, slope in [(2**x, np.log(2) * 2**v), (3.5**x, np.log(3.5) * 3.5**v),
+                         (x**2, 2 * v), (x**3, 3 * v**2), (x**0.3, 0.3 * v**-0.7), (x**1, v**0),
+                         (x**-1, -(v**-2)), (x**True, v**0)]:  # fmt: skip
+        (grad,) = rl.autograd.grad(found.sum(), x)
+        np.testing.assert_allclose(grad, slope, rtol=1e-14)
+    zero = rl.zeros(2, dtype=rl.float64, requires_grad=True)
+    (grad,) = rl.autograd.grad((zero**0).sum(), zero, create_graph=True)
+    assert not grad.any() and not grad.requires_grad
+    single = rl.tensor([[float("inf")], [2.0]], requires_grad=True)
+    single.cumprod(1).sum().backward()
+    assert single.grad.tolist() == [[1], [1]]

@@ -55,9 +55,11 @@ def result_difference(ours, theirs, exact, values, what, scale=0.0):
     if ours[:2] != theirs[:2]:
         return f"{what}: {ours[0]}{list(ours[1])}, not {theirs[0]}{list(theirs[1])}"
     wide = exact[2] if isinstance(exact, tuple) else None
-    if not values or near(ours[2], theirs[2], ours[0], wide, scale):
-        return None
-    return f"{what}: other values"
+    if values and not near(ours[2], theirs[2], ours[0], wide, scale):
+        return f"{what}: other values"
+    if ours[3:] != theirs[3:] and what.startswith("result"):
+        return f"strides: of {what} {list(ours[3])}, not {list(theirs[3])}"
+    return None
 
 
 def difference(ours, theirs, exact, values):

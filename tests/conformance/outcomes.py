@@ -39,14 +39,22 @@ def plan_again(plan, wide=False):
 
 
 def kept(x):
-    """A result as plain data: dtype, shape and array, or the object itself."""
+    """A result as plain data: dtype, shape, array and strides, or the object itself."""
     from ops import sample
 
     import rushlight as rl
 
     if not isinstance(x, rl.Tensor):
         return x if isinstance(x, bool | int | float | complex | str | type(None)) else str(x)
-    return sample.dtype_name(x.dtype), tuple(x.shape), sample.to_numpy(x).copy()
+    data = sample.to_numpy(x).copy()
+    return sample.dtype_name(x.dtype), tuple(x.shape), data, strides_that_matter(x)
+
+
+def strides_that_matter(x):
+    """The steps along dims of several elements; those of no elements lead nowhere."""
+    if not x.numel():
+        return None
+    return tuple(s for s, n in zip(x.stride(), x.shape, strict=True) if n > 1)
 
 
 def gradients(found, args, kwargs):
@@ -89,7 +97,7 @@ def outcome(row, plan, wide=False):
         return "gave", results, f"{type(error).__name__}: {str(error)[:200]}"
 
 
-def main(output, per_op, names):
+def main(output, first, per_op, names):
     from ops import rows
 
     from conformance.calls import plan
@@ -100,7 +108,7 @@ def main(output, per_op, names):
         if child == 0:
             signal.alarm(LIMIT)
             found = []
-            for number in range(per_op):
+            for number in range(first, first + per_op):
                 one = plan(row, number)
                 exact = outcome(row, one, True) if PEER else None
                 found.append((one.text, outcome(row, one), exact))
@@ -125,4 +133,4 @@ if __name__ == "__main__":
 
         sys.modules["rushlight"] = torch
         torch.set_num_threads(1)
-    main(sys.argv[2], int(sys.argv[3]), set(sys.argv[4:]))
+    main(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), set(sys.argv[5:]))

@@ -112,6 +112,34 @@ EXPRESSIONS = [
     "rl.native_batch_norm(x.detach(), None, None, None, None, True, 0.1, 1.0, "
     "out=[rl.zeros(2, 3), rl.zeros(3), rl.zeros(3)])",
     "F.multilabel_margin_loss(x[:, :0], n[:, :0])", "F.multilabel_margin_loss(x[0, :0], n[0, :0])",
+    # results that lie end to end, however the input lies: programs call view() on them
+    *(
+        f"rl.tensor(({e}).stride())"
+        for e in (
+            "F.softmax(x.T, 0)", "F.log_softmax(x.T, 1)", "x.T.softmax(0, dtype=rl.float64)",
+            "F.softmin(x.T, 0)", "x.T.masked_fill(n.T > 1, 0.0)",
+            "x.T.masked_scatter(n.T > 1, rl.ones(6))", "F.logsigmoid(x.T)",
+            "rl.bernoulli(x.T / 6)", "rl.renorm(x.T, 2, 0, 1.0)",
+        )
+    ),
+    # None for all dims, integers that stay as narrow as they are
+    "rl.amax(x.detach(), None)", "x.detach().amin(dim=None, keepdim=True)", "rl.roll(n, 1, None)",
+    "rl.sparse.sum(n.int().to_sparse(), 0).to_dense()",
+    "rl.sparse.sum((n > 1).to_sparse(), 1).to_dense()",
+    # losses of mixed dtypes, and of infinite variances
+    "F.huber_loss(x, x.double() + 1)", "F.huber_loss(x.double(), x + 1)", "F.huber_loss(n, x)",
+    "F.soft_margin_loss(x, x.detach().double())", "F.soft_margin_loss(n, x)",
+    "F.soft_margin_loss(n, n)",
+    "F.mse_loss(n, x)", "F.mse_loss(n, n)",
+    "F.gaussian_nll_loss(x, x, rl.full((2, 3), float('inf')), reduction='none')",
+    "F.dropout(n, 0.0)", "F.alpha_dropout(n, 0.0, True)",
+    # numbers that are none of the tensor's
+    "rl.linspace(1j, 2, 3, dtype=rl.int64)", "rl.logspace(0, 1j, 3, dtype=rl.float64)",
+    "rl.addmm(n, n[:, :2], n, alpha=float('inf'))",
+    "rl.addmv(n[0], n.T, n[:, 0], beta=float('nan'))",
+    "rl.linalg.cond(rl.tensor([[float('inf')]]), 1)", "rl.linalg.cond(rl.zeros(1, 1), 'fro')",
+    "rl.linalg.norm(rl.ones(2, 2, 2), 2)", "rl.linalg.norm(rl.ones(()), 2)",
+    "rl.renorm(x.detach(), 2, 2, 1.0)", "rl.renorm(x.detach(), 2, -3, 1.0)",
 ]  # fmt: skip
 
 

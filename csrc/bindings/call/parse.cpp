@@ -186,6 +186,11 @@ bool Parser::convert_int_items(PyObject* const* items, Py_ssize_t n, Value& v, b
 }
 
 bool Parser::convert_ints(const ArgSpec& spec, PyObject* o, Value& v) {
+  // None is the empty list where that is what leaving it out means, as in amax and roll.
+  if (o == Py_None && spec.default_text && std::string_view(spec.default_text) == "[]") {
+    v.borrow(IntList());
+    return true;
+  }
   // Of ints, `holes` says that they are the bool[] of a custom operator.
   if (is_sequence(o))
     return convert_int_items(items_of(o), PySequence_Fast_GET_SIZE(o), v, spec.holes);

@@ -208,6 +208,8 @@ namespace {
 DType spaced_type(const char* op, std::optional<DType> dtype, const Scalar& start,
                   const Scalar& end) {
   check_dtype(!dtype || !is_float8(*dtype), op, "not implemented for ", *dtype, " tensors");
+  check_dtype(!dtype || is_complex(*dtype) || !(start.is_complex() || end.is_complex()), op,
+              "complex ends do not fit the dtype ", *dtype);
   return dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype())
                                                                : default_dtype());
 }

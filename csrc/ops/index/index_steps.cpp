@@ -172,7 +172,8 @@ void assign(const IndexSteps& steps, const Tensor& given_value) {
 
 void assign(const IndexSteps& steps, const Scalar& value) {
   const Tensor& target = steps.current();
-  check_dtype(!value.is_complex() || target.is_complex(), "",
+  const bool takes_complex = target.is_complex() || target.dtype() == DType::Bool;
+  check_dtype(!value.is_complex() || takes_complex, "",
               "a complex number cannot be assigned to a tensor of dtype ", target.dtype());
   const Tensor number = wrap_number(value);
   const bool converted = is_float8(target.dtype());  // where fill_ refuses what is too large

@@ -22,6 +22,14 @@ void check_has_values(const char* op, const Tensor& x) {
         "the result's shape depends on the values, and a meta tensor has none");
 }
 
+// As in PyTorch the result lies end to end, however self lies: programs call view() on it. Images
+// with their channels last stay so: it is how results of convolutions lie that look contiguous.
+Spec filled_spec(const char* op, const Tensor& self, const Tensor& mask) {
+  Spec spec = pointwise(op, self, mask, self.dtype());
+  if (!self.is_channels_last()) spec.strides = {};
+  return spec;
+}
+
 Tensor coordinates(const char* op, const Tensor& self) {
   check_has_values(op, self);
   op::refuse_float8(op, self);
@@ -42,7 +50,7 @@ struct MaskedFill : RunsAnywhere {
     check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ",
                 value.sizes());
     if (value.is_cpu()) check_fits(name, self.dtype(), value.item());
-    return pointwise(name, self, mask, self.dtype());
+    return filled_spec(name, self, mask);
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) {
     index_loops(out).masked_fill(self, mask, value, out);
@@ -78,7 +86,7 @@ struct MaskedScatter {
   static Spec check(const Tensor& self, const Tensor& mask, const Tensor& source) {
     check_mask(name, self, mask);
     check_source(name, self, source);
-    return pointwise(name, self, mask, self.dtype());
+    return filled_spec(name, self, mask);
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& source, const Tensor& out) {
     const Tensor whole =

@@ -3,6 +3,7 @@
 #include "ops/linalg/matmul.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "device/linalg.h"
 #include "ops/framework/data.h"
@@ -45,8 +46,11 @@ void check_batches(const char* op, const Tensor& a, const Tensor& b,
 bool is_exact(DType t) { return category(t) <= Category::Integer; }
 
 void check_scales(const char* op, DType t, const Scalar& beta, const Scalar& alpha) {
-  check(!is_exact(t) || (!beta.is_complex() && !alpha.is_complex()), ErrorKind::Runtime, op,
+  if (!is_exact(t)) return;
+  check(!beta.is_complex() && !alpha.is_complex(), ErrorKind::Runtime, op,
         "beta and alpha must not be complex for ", t, " tensors");
+  check(std::isfinite(beta.to_double()) && std::isfinite(alpha.to_double()), ErrorKind::Runtime, op,
+        "beta and alpha must be finite for ", t, " tensors, got ", beta, " and ", alpha);
 }
 
 Scalar scale_for(DType t, const Scalar& scale) {

@@ -181,6 +181,11 @@ struct Softplus : Named<"softplus"> {
 };
 
 struct LogSigmoid : SameUnary<"log_sigmoid", UnaryFn::LogSigmoid> {
+  static Spec check(const Tensor& x) {  // lies end to end, as PyTorch's, but for channels last
+    Spec spec = SameUnary::check(x);
+    if (!x.is_channels_last()) spec.strides = {};
+    return spec;
+  }
   static constexpr uint32_t needs[] = {in(0)};
   static Grads grad(const Ctx&, const Tensor& g, const Tensor& x) {
     return {log_sigmoid_backward(g, x)};

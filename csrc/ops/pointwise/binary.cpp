@@ -1,5 +1,7 @@
 // Pointwise arithmetic of two tensors. The engine sums gradients over broadcast dimensions;
 // formulas here need not.
+#include <cmath>
+
 #include "ops/framework/data.h"
 #include "ops/framework/dying.h"
 #include "ops/framework/fits.h"
@@ -187,17 +189,25 @@ struct PowerGrads {
             c.wants(1) ? wrt_exponent(g, x, y, c.out()) : Tensor()};
   }
   static Tensor wrt_base(const Tensor& g, const Tensor& x, const Tensor& y) {
-    if (y.is_wrapped_number()) {
-      if (y.item().equals(0)) return zeros_like(g);
-      if (y.item().equals(2)) return g * (rush::conj(x) * 2);
-    }
-    const Tensor slope = g * rush::conj(y * pow(x, y - 1));
-    return y.is_wrapped_number() ? slope : zero_where(eq(y, wrap_number(0)), slope);
+    if (y.is_wrapped_number()) return wrt_base(g, x, y.item());
+    return zero_where(eq(y, wrap_number(0)), g * rush::conj(y * pow(x, y - 1)));
+  }
+  static Tensor wrt_base(const Tensor& g, const Tensor& x, const Scalar& exponent) {
+    if (exponent.equals(0)) return zeros_like(g);
+    if (exponent.equals(1)) return g;
+    if (exponent.equals(2)) return g * (rush::conj(x) * 2);
+    const auto z = exponent.to<complex<double>>();
+    const Scalar less_one = exponent.is_complex()    ? Scalar(complex<double>{z.re - 1, z.im})
+                            : exponent.is_floating() ? Scalar(z.re - 1)
+                                                     : Scalar(exponent.to_int() - 1);
+    return g * rush::conj(pow(x, wrap_number(less_one)) * exponent);
   }
   static Tensor wrt_exponent(const Tensor& g, const Tensor& x, const Tensor& y,
                              const Tensor& power) {
+    // The logarithm of a number has all digits, whatever the default dtype is.
+    if (x.is_wrapped_number() && !x.is_complex() && !x.item().equals(0))
+      return g * rush::conj(power * Scalar(std::log(x.item().to_double())));
     const Tensor slope = g * rush::conj(power * log(x));
-    if (x.is_wrapped_number() && !x.item().equals(0)) return slope;
     return zero_where(
         logical_and(eq(x, wrap_number(0)), ge(y.is_complex() ? real(y) : y, wrap_number(0))),
         slope);

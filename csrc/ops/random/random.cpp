@@ -246,7 +246,7 @@ struct Bernoulli : Draws<const Tensor&, Generator*> {
   static constexpr const char* name = "bernoulli";
   static Spec check(const Tensor& p, Generator* g) {
     BernoulliTensor_::check(p, p, g);
-    return like(p);
+    return {p.sizes(), p.dtype(), p.device()};
   }
   static void run(const Tensor& p, Generator* g, const Tensor& out) {
     BernoulliTensor_::run(out, p, g);

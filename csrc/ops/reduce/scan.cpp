@@ -65,7 +65,7 @@ struct Cumprod : Accumulated<"cumprod", ScanFn::Prod> {
     const Tensor x = conj(dtype ? cast(self, *dtype) : self);
     if (x.dim() == 0) return {g};
     const int64_t d = wrap_dim(name, dim, x.dim());
-    if (x.numel() == 0) return {g};
+    if (x.numel() == 0 || x.sizes()[size_t(d)] == 1) return {g};
     if (!any(eq(x, wrap_number(0))).item().to<bool>())
       return {reverse_cumsum(g * cumprod(x, d), d) / x};
     // Division fails at zeros: leave each element out in turn.

@@ -294,16 +294,23 @@ struct LogSoftmaxAs : SoftmaxTyped<"log_softmax"> {
   }
 };
 
+namespace {
+
+// As PyTorch's, results lie end to end, however x lies: programs call view() on them.
+Tensor end_to_end(const Tensor& x) { return x.is_contiguous() ? x : contiguous(x); }
+
+}  // namespace
+
 struct Softmax {
   static constexpr const char* name = "softmax";
   static Tensor call(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-    return softmax_as(as_asked(x, dtype), dim);
+    return softmax_as(end_to_end(as_asked(x, dtype)), dim);
   }
 };
 struct LogSoftmax {
   static constexpr const char* name = "log_softmax";
   static Tensor call(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-    return log_softmax_as(as_asked(x, dtype), dim);
+    return log_softmax_as(end_to_end(as_asked(x, dtype)), dim);
   }
 };
 

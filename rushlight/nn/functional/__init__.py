@@ -14,6 +14,7 @@ from rushlight.nn.functional.loss_regression import *
 from rushlight.nn.functional.norm import *
 from rushlight.nn.functional.padding import pad
 from rushlight.nn.functional.pooling import *
+from rushlight.nn.functional.scaled import *
 from rushlight.nn.functional.shuffle import *
 from rushlight.nn.functional.vision import *
 

@@ -32,9 +32,9 @@ def _kept(input, shape, p):
 
 def _without_chance(input, p, inplace):
     """The result where all elements are kept, or none; else None."""
-    _check_floating(input)
     if p == 0 or input.numel() == 0:
-        return input if inplace else input * 1.0
+        return input
+    _check_floating(input)
     if p == 1:
         return input.zero_() if inplace else input * 0.0
     return None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rushlight import _C
 from rushlight._autocast import autocast_policy
 from rushlight._C import Tensor
-from rushlight.nn.functional._reduction import check_reduction, resolve
+from rushlight.nn.functional._reduction import check_floating, check_reduction, resolve
 from rushlight.nn.functional._reduction import reduce as _reduce
 from rushlight.nn.functional.linear import pairwise_distance
 
@@ -130,7 +130,9 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
     """
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("soft_margin_loss", reduction)
-    return _reduce("soft_margin_loss", -_C.log_sigmoid(target * input), reduction)
+    check_floating("soft_margin_loss", input)  # the loss has its dtype
+    loss = -_C.log_sigmoid(target * input)
+    return _reduce("soft_margin_loss", loss.to(input.dtype), reduction)
 
 
 @autocast_policy(cpu="float32", cuda="float32")

@@ -97,7 +97,8 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
     reduction = resolve(size_average, reduce, reduction)
     check_reduction("mse_loss", reduction)
     input, target = _same_size("mse_loss", input, target)
-    check_floating("mse_loss", input)
+    if not target.is_floating_point():  # which makes integers floating
+        check_floating("mse_loss", input)
     if weight is None and (loss := fused_loss(1, input, target, 0.0, reduction)) is not None:
         return loss
     return _weighted("mse_loss", (input - target).square(), weight, reduction)
@@ -157,11 +158,14 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     input, target = _same_size("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
+    check_floating("huber_loss", input)  # the loss has its dtype
     if weight is None and (loss := fused_loss(3, input, target, delta, reduction)) is not None:
         return loss
     distance = (input - target).abs()
     near = distance.clamp(max=delta)
     loss = near * near * 0.5 + (distance - near) * delta
+    if input.is_floating_point():
+        loss = loss.to(input.dtype)
     return _weighted("huber_loss", loss, weight, reduction, by_weight=False)
 
 
@@ -274,7 +278,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"gaussian_nll_loss: unknown reduction {reduction!r}")
     with no_grad():  # the floor is not part of the function
-        lift = var.clamp(min=eps) - var
+        lift = (eps - var).clamp(min=0)
     var = var + lift
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     if full:

@@ -228,8 +228,8 @@ from scipy import __version__, special, stats, signal, cluster
 x = rl.linspace(0.1, 2, 12, dtype=rl.float64).reshape(3, 4)
 for f, args in ((special.logsumexp, (x,)), (stats.zscore, (x,)), (stats.skew, (x,)),
                 (stats.pearsonr, (x[0], x[1] ** 2)), (special.softmax, (x, 1))):
-    if f is special.softmax and [*map(int, __version__.split(".")[:2])] < [1, 16]:  # knows NumPy's arrays alone
-        continue
+    if f is special.softmax and [*map(int, __version__.split(".")[:2])] < [1, 16]:
+        continue  # it knows NumPy's arrays alone
     got = f(*args)
     want = f(*(a.numpy() if isinstance(a, rl.Tensor) else a for a in args))
     if hasattr(want, "statistic"):

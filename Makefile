@@ -124,7 +124,7 @@ CLIENTS := $(CURDIR)/build/clients
 define client_environment
 	@[ -x "$(1)/bin/python" ] || "$(BIN)/python" -m venv "$(1)"
 	@"$(BIN)/python" tools/requirements.py run > "$(1)/requirements.txt"
-	@wheel="$$("$(BIN)/python" tests/ecosystem/torch_metadata.py "$(1)")"; \
+	@wheel="$$("$(BIN)/python" -m rushlight torch-wheel "$(1)")"; \
 	"$(1)/bin/python" -m pip install --quiet --disable-pip-version-check "$$wheel" \
 	  -r "$(1)/requirements.txt" -r $(2)
 	@"$(1)/bin/python" tools/link_checkout.py "$(CURDIR)"

@@ -1,5 +1,5 @@
 """python -m rushlight: doctor looks at a machine and a program, env prints facts for reports, names
-says which names of PyTorch's are there."""
+says which names of PyTorch's are there, torch-wheel satisfies packages that require torch."""
 
 from __future__ import annotations
 
@@ -48,6 +48,18 @@ def _names(args: argparse.Namespace) -> int:
     return 0
 
 
+def _torch_wheel(args: argparse.Namespace) -> int:
+    from rushlight.as_torch._wheel import write_wheel
+
+    try:
+        print(write_wheel(args.folder))
+    except OSError as error:
+        print(f"torch-wheel: {args.folder!r} cannot be written to: {error.strerror}",
+              file=sys.stderr)  # fmt: skip
+        return 2
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; the exit status is 0 when nothing was found."""
     parser = argparse.ArgumentParser(prog="python -m rushlight", description=__doc__)
@@ -63,6 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = commands.add_parser("names", help="the page of PyTorch's names, or what it says of one")
     names.add_argument("name", nargs="?", help="such as nn.functional.relu")
     names.set_defaults(run=_names)
+    wheel = commands.add_parser(
+        "torch-wheel", help="write a wheel `torch` without code, for packages that require torch"
+    )
+    wheel.add_argument("folder", nargs="?", default=".", help="where to; here, if not given")
+    wheel.set_defaults(run=_torch_wheel)
     args = parser.parse_args(arguments)
     run: int = args.run(args)
     return run

@@ -224,10 +224,12 @@ def test_2025():
 
 SCIPY = """
 import numpy as np, rushlight as rl
-from scipy import special, stats, signal, cluster
+from scipy import __version__, special, stats, signal, cluster
 x = rl.linspace(0.1, 2, 12, dtype=rl.float64).reshape(3, 4)
 for f, args in ((special.logsumexp, (x,)), (stats.zscore, (x,)), (stats.skew, (x,)),
                 (stats.pearsonr, (x[0], x[1] ** 2)), (special.softmax, (x, 1))):
+    if f is special.softmax and [*map(int, __version__.split(".")[:2])] < [1, 16]:
+        continue  # it knows NumPy's arrays alone
     got = f(*args)
     want = f(*(a.numpy() if isinstance(a, rl.Tensor) else a for a in args))
     if hasattr(want, "statistic"):
@@ -249,9 +251,12 @@ X = rng.randn(40, 6)
 y = X @ rng.randn(6) + 0.1
 c = (X[:, 0] > 0).astype(np.int64)
 T = rl.from_numpy
+version = [*map(int, sklearn.__version__.split(".")[:2])]
 with sklearn.config_context(array_api_dispatch=True):
     for make in (lambda: PCA(2, svd_solver="full"), lambda: PCA(3, svd_solver="covariance_eigh"),
                  MinMaxScaler, StandardScaler, MaxAbsScaler, Normalizer):
+        if make is StandardScaler and version < [1, 8]:  # knows NumPy's arrays alone
+            continue
         got = make().fit(T(X)).transform(T(X))
         want = make().fit(X).transform(X)
         assert isinstance(got, rl.Tensor), make

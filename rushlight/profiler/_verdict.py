@@ -393,6 +393,9 @@ def _unused_gradients(case: _Case) -> Iterator[Finding]:
 
 def _first_calls(case: _Case) -> Iterator[Finding]:
     """Libraries are loaded and kernels chosen when an op is first called."""
+    steps = [e.trace_name for e in case.events if e.key == "ProfilerStep*"]
+    if steps and "ProfilerStep#0" not in steps:
+        return  # a schedule left them out, and what was slow has other reasons
     by_key: dict[tuple[str, str], list[Any]] = {}
     for event in case.mine():
         if not is_range(event) and event.cpu_time_total > 1000:

@@ -1,5 +1,6 @@
 """Programs written for PyTorch, run as they are."""
 
+import importlib.metadata
 import importlib.util
 import pathlib
 import subprocess
@@ -124,3 +125,22 @@ else:
     raise AssertionError
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_wheel_that_satisfies_packages_which_require_torch(tmp_path, capsys):
+    from rushlight.__main__ import main
+
+    folder = tmp_path / "site"
+    assert main(["torch-wheel", str(folder)]) == 0
+    wheel = pathlib.Path(capsys.readouterr().out.strip())
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*command, "--target", folder, wheel], check=True, timeout=300)
+    # A version of torch is installed there, and nothing to import.
+    assert [path.name for path in folder.iterdir() if path != wheel] == [
+        f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info"
+    ]
+    (found,) = importlib.metadata.distributions(name="torch", path=[str(folder)])
+    assert found.version == "2.13.0+rushlight" and "networkx" in found.requires
+    (tmp_path / "file").touch()
+    assert main(["torch-wheel", str(tmp_path / "file")]) == 2
+    assert "cannot be written to" in capsys.readouterr().err

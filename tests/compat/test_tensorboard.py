@@ -1,6 +1,5 @@
 """SummaryWriter's files, read by the tensorboard package itself."""
 
-import importlib.util
 import subprocess
 import sys
 
@@ -8,8 +7,6 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-
-HAVE = importlib.util.find_spec("tensorboard") is not None
 
 
 def test_without_the_package():
@@ -22,7 +19,6 @@ def test_without_the_package():
     assert "pip install tensorboard" in out.stdout
 
 
-@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
 def test_everything_is_read_back(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -73,7 +69,6 @@ def test_everything_is_read_back(tmp_path):
     assert len(list((tmp_path / "both_a").iterdir())) == 1
 
 
-@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
 def test_values(tmp_path):
     from rushlight.utils._images import encode_png
     from rushlight.utils.tensorboard import SummaryWriter
@@ -101,7 +96,6 @@ class Block(rl.nn.Module):
         return rl.nn.functional.relu(self.layer(x) + x)
 
 
-@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
 def test_graph_of_a_model(tmp_path):
     """Calls between modules are nodes as well, and what goes around a layer arrives."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -126,7 +120,6 @@ def test_graph_of_a_model(tmp_path):
     assert not model[0]._forward_hooks
 
 
-@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
 def test_graph_of_what_writes_to_tensors():
     from rushlight.utils.tensorboard._model_graph import model_graph
 
@@ -143,7 +136,6 @@ def test_graph_of_what_writes_to_tensors():
     assert list(nodes["output/output.1"].input) == ["Writes/mul"]
 
 
-@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
 def test_boxes_points_and_parameters_of_runs(tmp_path):
     from rushlight.utils.tensorboard import SummaryWriter
     from rushlight.utils.tensorboard.summary import image_boxes, make_histogram
@@ -167,7 +159,6 @@ def test_boxes_points_and_parameters_of_runs(tmp_path):
     assert (written == points).all()  # no digit is lost
 
 
-@pytest.mark.skipif(not HAVE, reason="needs the tensorboard package")
 def test_graph_of_an_onnx_file(tmp_path):
     pytest.importorskip("onnx")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

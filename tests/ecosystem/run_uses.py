@@ -28,8 +28,12 @@ QUIET = {
 
 def main(name, out):
     os.environ.update(QUIET)
-    sys.path.insert(0, str(HERE))
-    sys.path.insert(1, str(HERE / "uses"))
+    folders = [str(HERE), str(HERE / "uses")]
+    sys.path[:0] = folders
+    # Ray's workers find them too; as_torch's folder stays before them.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [*filter(None, [os.environ.get("PYTHONPATH")]), *folders]
+    )
     import same
     import torch
 

@@ -84,9 +84,9 @@ x = x + 0
 with profile(schedule=schedule(wait=0, warmup=1, active=3)) as prof:
     for _ in range(4):
         for _ in range(20):
-            y = x * 2  # the host is ahead: 400 us each
+            y = x * 2  # the host is ahead: 4 ms each
         y.sum().item()  # and waits
-        time.sleep(0.003)
+        time.sleep(0.025)
         prof.step()
 verdict = report(prof)
 device, = verdict.devices
@@ -94,12 +94,12 @@ print(json.dumps({"causes": device.idle_by_cause(), "busy": device.busy, "total"
                   "kernels": device.kernels, "idle": sum(g.length for g in device.idle),
                   "waited": verdict.shares["device"], "text": str(verdict)}))
 """,
-        FAKE_CUPTI_KERNEL_US=400,
+        FAKE_CUPTI_KERNEL_US=4000,
     )
     assert found["busy"] + found["idle"] == pytest.approx(found["total"])
-    assert found["kernels"] == pytest.approx(3 * 21 * 400)
+    assert found["kernels"] == pytest.approx(3 * 21 * 4000)
     assert "rush::pointwise" in found["text"] and "wait for each other" in found["text"]
-    assert next(iter(found["causes"])) == "sync" and found["causes"]["sync"] > 2 * 2500
+    assert next(iter(found["causes"])) == "sync" and found["causes"]["sync"] > 2 * 20_000
     assert found["waited"] > 0.3  # of the host's time
     assert "GPU 0 has nothing to do" in found["text"] and "item()" in found["text"]
     assert "at <string>(23)" in found["text"]  # the line that reads the value

@@ -280,6 +280,20 @@ def test_classes_are_not_kept_alive():
     assert gone() is None
 
 
+def test_a_dataclass_is_given_to_script_itself():
+    @jit.script  # (its __repr__ comes wrapped from the module dataclasses)
+    @dataclasses.dataclass
+    class Cut:
+        x: rl.Tensor
+        length: int | None = None
+
+    def f(x: rl.Tensor) -> Cut:
+        return Cut(x[:2], 2)
+
+    out = jit.script(f)(rl.arange(3))
+    assert repr(out).endswith("Cut(x=tensor([0, 1]), length=2)")
+
+
 def test_frozen_and_keyword_dataclasses():
     @dataclasses.dataclass(frozen=True)
     class Config:

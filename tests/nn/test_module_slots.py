@@ -164,11 +164,18 @@ def test_what_is_missing():
     assert Unfinished().width == 3 and not hasattr(Net(), "none") and hasattr(Net(), "layer")
 
 
+def notes(error):
+    """What was added to an error; to its text, where Python has no notes."""
+    if hasattr(error, "add_note"):
+        return getattr(error, "__notes__", [])
+    return [line.strip() for line in str(error).splitlines()[1:]]
+
+
 def test_arguments_that_forward_does_not_take_are_the_callers_fault():
     net = nn.Sequential(Net())
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'wrong'") as caught:
         Net()(rl.ones(1, 2), wrong=1)
-    assert caught.value.__notes__ == ["in module Net itself"]
+    assert notes(caught.value) == ["in module Net itself"]
     with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
         net(rl.ones(1, 2), 1)
 
@@ -189,8 +196,8 @@ def test_an_error_that_was_caught_names_where_it_came_from():
     net = nn.Sequential(Tries())
     with pytest.raises(LookupError) as caught:
         net(rl.ones(1, 2))
-    assert caught.value.__notes__ == ["in module 0.second (Net) of Sequential"]
-    assert not hasattr(net[0].seen, "__notes__")
+    assert notes(caught.value) == ["in module 0.second (Net) of Sequential"]
+    assert not notes(net[0].seen)
 
 
 def test_references_are_balanced():
@@ -223,8 +230,8 @@ def test_threads():
             try:
                 net(x, fail=True)
             except LookupError as error:
-                if error.__notes__ != ["in module Net itself"]:
-                    wrong.append(error.__notes__)
+                if notes(error) != ["in module Net itself"]:
+                    wrong.append(notes(error))
 
     threads = [threading.Thread(target=use) for _ in range(4)]
     for t in threads:

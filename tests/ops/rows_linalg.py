@@ -41,6 +41,11 @@ def solve(a, b, left=True):
     return np.linalg.solve(a, b)
 
 
+def matrix_rank(a):
+    """(NumPy before 2.3 refuses empty ones.)"""
+    return np.linalg.matrix_rank(a) if a.size else np.zeros(a.shape[:-2], np.int64)
+
+
 def matrix_norm(a, ord="fro", dim=(-2, -1), keepdim=False):
     return np.linalg.norm(a, ord, axis=tuple(dim), keepdims=keepdim)
 
@@ -97,7 +102,7 @@ ROWS = [
            grad=False),  # one triangle is read, the gradient is that of both
     matrix("linalg.cond", cond, C(V(A3)), C(V(BATCH)), C(V(A3), 1), C(V(A3), -np.inf),
            C(V(A3), "fro"), C(V(A3), "nuc"), C(V(TALL)), C(V(TALL), -2), slack=512),
-    matrix("linalg.matrix_rank", np.linalg.matrix_rank, C(V(A3)), C(V(TALL)), C(V(BATCH)),
+    matrix("linalg.matrix_rank", matrix_rank, C(V(A3)), C(V(TALL)), C(V(BATCH)),
            C(V([[1.0, 2.0], [2.0, 4.0]])), C(V(NONE)), grad=False),
     matrix("linalg.matrix_norm", matrix_norm, C(T(3, 4)), C(T(3, 4), "nuc"), C(T(3, 4), 2),
            C(T(3, 4), -2), C(T(3, 4), 1), C(T(3, 4), -1), C(T(3, 4), np.inf), C(T(3, 4), -np.inf),

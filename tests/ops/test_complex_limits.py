@@ -44,6 +44,8 @@ def test_limits(name, dtype):
     z = POINTS.astype(dtype)
     with np.errstate(all="ignore"):
         want = getattr(np, NAMES[name])(z)
+    if name == "acosh":  # (NumPy before 2.3 follows an older C in these)
+        want[(z.real == 0) & np.isnan(z.imag)] = complex(np.nan, np.pi / 2)
     got = getattr(rl, name)(rl.from_numpy(z.copy())).numpy()
     # The standard leaves the sign of these parts open: of zeros and infinities beside a nan, and of
     # exp(-inf) at an angle that is not finite.

@@ -13,7 +13,7 @@ import pytest
 from report_page import FLAGS, PEAKS, loop, mlp, parts, trained_profile
 
 import rushlight as rl
-from rushlight.profiler import _report, profile, record_function, report
+from rushlight.profiler import _report, profile, record_function, report, schedule
 from rushlight.profiler._breakdown import break_down
 from rushlight.profiler._peaks import Peaks
 from rushlight.profiler._report_data import Columns, Strings
@@ -287,3 +287,20 @@ def test_scripts_are_valid():
 def test_every_file_of_the_page_is_used():
     used = {"page.html", "style.css", *(f"{name}.js" for name in _report._SCRIPTS)}
     assert {p.name for p in PAGE.iterdir()} == used
+
+
+@pytest.mark.parametrize("left_out", [0, 3])
+def test_first_calls_are_those_of_the_first_step(left_out):
+    """Where a schedule leaves steps out, a slow call has other reasons."""
+    waits = iter([0.01] * left_out + [0.3] + [0.01] * 3)
+
+    @rl.library.custom_op(f"first_calls_{left_out}::slow", mutates_args={"x"})
+    def slow(x: rl.Tensor) -> None:
+        time.sleep(next(waits))
+
+    steps = schedule(wait=left_out - 1, warmup=1, active=4) if left_out else None
+    with profile(schedule=steps) as prof:
+        for _ in range(left_out + 4):
+            slow(rl.ones(2))
+            prof.step()
+    assert ("First calls take" in str(report(prof))) == (not left_out)

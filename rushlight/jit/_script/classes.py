@@ -213,6 +213,7 @@ class Constructor(Source):
 
 def _is_generated(fn):
     """Whether a method was written by dataclass, and not by the user."""
+    fn = inspect.unwrap(fn)  # (its __repr__ guards against recursion)
     return getattr(fn, "__code__", None) is None or fn.__code__.co_filename == "<string>"
 
 

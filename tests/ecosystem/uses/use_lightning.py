@@ -14,9 +14,9 @@ class Model(lightning.LightningModule):
     def __init__(self, width=16, lr=1e-2):
         super().__init__()
         self.save_hyperparameters()
-        self.net = nn.Sequential(
-            nn.Linear(8, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 3)
-        )
+        # No bias before the normalisation: its gradient is rounding alone, which AdamW would follow.
+        first = nn.Linear(8, width, bias=False)
+        self.net = nn.Sequential(first, nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 3))
         self.example_input_array = torch.zeros(2, 8)
         self.seen = []
 

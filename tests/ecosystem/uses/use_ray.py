@@ -1,4 +1,6 @@
-"""Tasks and actors that take and give tensors, Tune, a TorchTrainer with one worker"""
+"""Tasks and actors that take and give tensors, Tune, a TorchTrainer with one worker and checkpoints"""
+
+import tempfile
 
 import ray
 import ray.train
@@ -67,12 +69,18 @@ def trainer(folder):
     def train():
         model = ray.train.torch.prepare_model(network())
         for value in losses(model):
-            ray.train.report({"loss": value.item()})
+            with tempfile.TemporaryDirectory() as kept:
+                torch.save(model.state_dict(), f"{kept}/model.pt")
+                checkpoint = ray.train.Checkpoint.from_directory(kept)
+                ray.train.report({"loss": value.item()}, checkpoint=checkpoint)
 
     made = ray.train.torch.TorchTrainer(
         train,
         scaling_config=ray.train.ScalingConfig(num_workers=1),
         run_config=ray.train.RunConfig(storage_path=str(folder)),
     )
-    yield "loss", made.fit().metrics["loss"]
+    result = made.fit()
+    yield "loss", result.metrics["loss"]
+    with result.checkpoint.as_directory() as kept:
+        yield "kept", torch.load(f"{kept}/model.pt")
     ray.shutdown()

@@ -204,7 +204,9 @@ def arithmetic(folder):
         ],
     )
     yield "lerp", facts(td.lerp(td * 3, 0.25))
-    yield "mapped", facts(torch.func.vmap(lambda one: one * 2 + one["reward"].sum())(td))
+    # (PyTorch maps over no _foreach_ function, which arithmetic of a whole TensorDict calls.)
+    scaled = torch.func.vmap(lambda one: one.apply(lambda x: x * 2 + one["reward"].sum()))
+    yield "mapped", facts(scaled(td))
     leaf = td.clone().requires_grad_()
     (leaf.sin().sum(reduce=True)).backward()
     yield "gradient", [leaf["reward"].grad, leaf["obs", "pixels"].grad]

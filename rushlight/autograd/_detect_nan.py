@@ -51,6 +51,8 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _is_bad(tensor: Tensor) -> bool:
+    if tensor.is_sparse:
+        tensor = tensor._values()
     floating = tensor.is_floating_point() or tensor.is_complex()
     return floating and tensor.numel() > 0 and not bool(tensor.isfinite().all())
 

@@ -135,3 +135,37 @@ def test_half_precision_does_not_overflow_in_the_check():
 
     detect_nan(step)()  # the sum of squares is beyond float16
     assert w.isfinite().all()
+
+
+def step_with_gradients(*gradients):
+    """A checked step of an optimiser whose parameters get these gradients."""
+    weights = [rl.zeros(g.shape, dtype=g.dtype, requires_grad=True) for g in gradients]
+    unused = rl.zeros(2, requires_grad=True)
+    optimizer = rl.optim.SGD([{"params": weights[:1]}, {"params": [*weights[1:], unused]}], lr=0.1)
+
+    @detect_nan
+    def step():
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient
+        optimizer.step()
+
+    return step
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.float16, rl.bfloat16])
+def test_gradients_whose_sum_overflows_are_finite(dtype):
+    large = rl.full((300,), rl.finfo(dtype).max / 2, dtype=dtype)
+    step_with_gradients(rl.ones(3), large)()
+    large[7] = rl.inf
+    with pytest.raises(NanError, match=r"param_groups\[1\]\['params'\]\[0\]"):
+        step_with_gradients(rl.ones(3), large)()
+
+
+def test_sparse_gradients_are_looked_at():
+    model = nn.Embedding(5, 3, sparse=True)
+    step = detect_nan(training(model))
+    step(rl.tensor([1, 3]))
+    with rl.no_grad():
+        model.weight[3] = rl.nan
+    with pytest.raises(NanError):
+        step(rl.tensor([1, 3]))

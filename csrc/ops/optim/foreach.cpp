@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "autograd/meta.h"
+#include "core/memoryless.h"
 #include "core/modes.h"
 #include "device/lists.h"
 #include "ops/foreach_ops.h"
@@ -286,7 +287,9 @@ struct ListIsFinite {
     for (const Tensor& given : self) {
       const Tensor t = gradients ? grad_of(given) : given;
       if (!t.defined()) continue;
-      if (!t.device().is_cpu() || !is_floating(t.dtype()) || is_float8(t.dtype())) return false;
+      if (!t.device().is_cpu() || !is_floating(t.dtype()) || is_float8(t.dtype()) ||
+          is_memoryless(t))
+        return false;
       const bool half = is_reduced_float(t.dtype());
       const auto wide = half ? std::optional(DType::Float32) : std::nullopt;
       const Tensor total = t.numel() == 1 ? t : sum(t, std::nullopt, false, wide);

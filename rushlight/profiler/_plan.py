@@ -17,7 +17,7 @@ from rushlight import _C
 from rushlight._C import Tensor
 from rushlight.profiler._memory import ACTIVATION, CATEGORIES, TEMPORARY, MemoryHistory
 from rushlight.profiler._table import format_memory
-from rushlight.profiler._workspaces import Workspaces, chosen_gpu, raised_peak
+from rushlight.profiler._workspaces import Peak, Workspaces, chosen_gpu, raised_peak
 from rushlight.profiler.profiler import profile
 
 __all__ = ["Fit", "ModulePlan", "Plan", "plan"]
@@ -249,18 +249,8 @@ def _steps(request: _Request, model: Any, args: Any, kwargs: Any, target: Any, c
         del loss
 
 
-@dataclass
-class _Steps:
-    """Two steps that were taken: their profile, the model, and where memory is highest."""
-
-    prof: Any
-    model: Any
-    peak_time: float
-    peak_bytes: int
-    peak_workspace: int  # of these
-
-
-def _run(request: _Request, batch: int, precision: str) -> _Steps:
+def _run(request: _Request, batch: int, precision: str) -> tuple[Any, Any, Peak]:
+    """The profile of two steps, the model that took them, and where memory was highest."""
     dtype, cast = _precision(precision)
 
     def prepared(tensor: Tensor) -> Tensor:
@@ -291,7 +281,7 @@ def _run(request: _Request, batch: int, precision: str) -> _Steps:
     calls = take_steps(Workspaces(request.device, cast))[0].calls if request.device else []
     prof, model = take_steps(profile(profile_memory=True, with_flops=True, with_modules=True))
     _rounded(prof.events().memory)
-    return _Steps(prof, model, *raised_peak(prof, calls))
+    return prof, model, raised_peak(prof, calls)
 
 
 def _rounded(history: MemoryHistory) -> None:
@@ -382,7 +372,7 @@ def _largest(request: _Request, precision: str, memory: int) -> Fit:
     """The largest batch whose peak fits: memory grows with the batch, in a straight line mostly."""
 
     def peak(batch: int) -> int:
-        return _run(request, batch, precision).peak_bytes
+        return _run(request, batch, precision)[2].bytes
 
     low, low_peak = 0, 0
     batch, high = 1, 0
@@ -472,22 +462,21 @@ def plan(
     request = _Request(model, inputs, kwargs, goal, loss or _default_loss, optimizer, training,
                        int(first.shape[batch_dim]), batch_dim, chosen_gpu(device))  # fmt: skip
     available = _available(memory)
-    steps = _run(request, request.batch, precisions[0])
-    prof, copied, time = steps.prof, steps.model, steps.peak_time
+    prof, copied, peak = _run(request, request.batch, precisions[0])
     found = Plan(batch=request.batch, precision=precisions[0], memory=available)
     found.parameters = sum(p.numel() for p in copied.parameters())
     _fill_modules(found, prof, copied)
-    found.peak_bytes = steps.peak_bytes
+    found.peak_bytes = peak.bytes
     found.at_peak = dict.fromkeys(CATEGORIES, 0)
-    found.at_peak[CATEGORIES[TEMPORARY]] = steps.peak_workspace
-    for block in prof.events().memory.live_at(time, "meta"):
+    found.at_peak[CATEGORIES[TEMPORARY]] = peak.workspace
+    for block in prof.events().memory.live_at(peak.time, "meta"):
         found.at_peak[CATEGORIES[block.category]] += block.bytes
-    event = _event_at(prof, time)
+    event = _event_at(prof, peak.time)
     found.peak_line = None if event is None else event.source
     for precision in precisions:
         for batch in batch_sizes:
-            peak = _run(request, int(batch), precision).peak_bytes
-            found.table.append(Fit(precision, int(batch), peak))
+            needed = _run(request, int(batch), precision)[2].bytes
+            found.table.append(Fit(precision, int(batch), needed))
         if available is not None:
             found.largest.append(_largest(request, precision, available))
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import rushlight
 from rushlight import _C
@@ -16,7 +16,7 @@ from rushlight._C import Tensor
 from rushlight.utils._python_dispatch import TorchDispatchMode
 from rushlight.utils._pytree import tree_map
 
-__all__ = ["Workspaces", "chosen_gpu", "raised_peak"]
+__all__ = ["Peak", "Workspaces", "chosen_gpu", "raised_peak"]
 
 # Ops that a library computes and that draw no random numbers.
 _OPS = {
@@ -113,25 +113,33 @@ def _outermost(prof: Any) -> list[Any]:
     return sorted(found, key=lambda e: e.time_range.start)
 
 
-def raised_peak(prof: Any, calls: Sequence[tuple[str, int]]) -> tuple[float, int, int]:
+class Peak(NamedTuple):
     """When a step's memory is highest, how high, and what a library has of it."""
+
+    time: float
+    bytes: int
+    workspace: int = 0
+
+
+def raised_peak(prof: Any, calls: Sequence[tuple[str, int]]) -> Peak:
+    """The peak of a step whose calls of libraries take as much as was found out."""
     history = prof.events().memory
     time, peak = history.peak("meta")
     events = _outermost(prof)
     if [e.name for e in events] != [name for name, _ in calls]:  # it went another way this time
-        return time, peak, 0
+        return Peak(time, peak)
     level, times, levels = history.before.get("meta", 0), [0.0], [history.before.get("meta", 0)]
     for at, device, change, _ in history.changes:
         if device == "meta":
             level += change
             times.append(at)
             levels.append(level)
-    best = (time, peak, 0)
+    best = Peak(time, peak)
     for event, (_, taken) in zip(events, calls, strict=True):
         before = max(0, bisect.bisect_left(times, event.time_range.start) - 1)
         last = bisect.bisect_right(times, event.time_range.end)
         here = max(levels[before:last])  # the call's tensors, as the meta device has them
         there = levels[before] + taken
-        if there > max(here, best[1]):
-            best = (event.time_range.end, there, there - here)
+        if there > max(here, best.bytes):
+            best = Peak(event.time_range.end, there, there - here)
     return best

@@ -10,6 +10,7 @@ TYPES = tuple(t for group in DTYPE_GROUPS.values() for t in group)
 COMPUTES = {t: [{"b": "bool", "u": "uint", "i": "int", "f": "float", "c": "complex"}[t[0]] + t[1:]]
             for t in TYPES if t != "bool"}  # fmt: skip
 COMPUTES |= {"bool": ["bool"], "f32": ["float32", "float16", "bfloat16"]}
+COMPUTES["c64"].append("complex32")
 COMPUTES["f8"] = [d for d in DTYPES if d.startswith("float8")]
 
 

@@ -234,6 +234,7 @@ float8_e4m3fnuz: dtype
 float8_e5m2fnuz: dtype
 float32: dtype
 float64: dtype
+complex32: dtype
 complex64: dtype
 complex128: dtype
 half: dtype
@@ -242,6 +243,7 @@ double: dtype
 short: dtype
 int: dtype
 long: dtype
+chalf: dtype
 cfloat: dtype
 cdouble: dtype
 contiguous_format: memory_format

@@ -16,8 +16,7 @@ except ImportError as _error:
 from rushlight._C import *
 
 
-globals().update(_C._unsupported_dtypes)  # complex32, qint8, ...: names without tensors
-chalf = _C._unsupported_dtypes["complex32"]
+globals().update(_C._unsupported_dtypes)  # qint8, ...: names without tensors
 
 
 # PyTorch's private names for parts of the core, and the error for those that are not here.

@@ -8,10 +8,6 @@ _LARGEST, _SMALLEST = 2.0**127, 2.0**-127  # of float8_e8m0fnu
 def finfo_of(dtype):
     """What finfo gives for such a dtype."""
     name = str(dtype).rpartition(".")[2]
-    if name == "complex32":
-        from rushlight import _C
-
-        return _C.finfo(_C.float16)
     if name != "float8_e8m0fnu":
         raise NotImplementedError(f"finfo: the limits of {dtype} are not known")
     return SimpleNamespace(

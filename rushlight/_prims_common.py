@@ -6,7 +6,9 @@ from rushlight._names.missing import names_missing_from
 __all__ = []
 
 Tensor = _C.Tensor
-_COMPLEX_OF = {_C.float32: _C.complex64, _C.float64: _C.complex128}
+_COMPLEX_OF = {
+    _C.float16: _C.complex32, _C.float32: _C.complex64, _C.float64: _C.complex128,
+}  # fmt: skip
 _REAL_OF = {c: r for r, c in _COMPLEX_OF.items()}
 _INTEGERS = (_C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.uint16, _C.uint32, _C.uint64)
 

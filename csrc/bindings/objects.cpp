@@ -157,19 +157,18 @@ struct UnsupportedRow {
 };
 constexpr UnsupportedRow kUnsupported[] = {
     {"float8_e8m0fnu", 1, "f"}, {"float4_e2m1fn_x2", 1, "f"},
-    {"complex32", 4, "c"},      {"qint8", 1, "i"},
-    {"quint8", 1, "u"},         {"qint32", 4, "i"},
-    {"quint4x2", 1, "u"},       {"quint2x4", 1, "u"},
-    {"uint1", 1, "u"},          {"uint2", 1, "u"},
-    {"uint3", 1, "u"},          {"uint4", 1, "u"},
-    {"uint5", 1, "u"},          {"uint6", 1, "u"},
-    {"uint7", 1, "u"},          {"int1", 1, "i"},
-    {"int2", 1, "i"},           {"int3", 1, "i"},
-    {"int4", 1, "i"},           {"int5", 1, "i"},
-    {"int6", 1, "i"},           {"int7", 1, "i"},
-    {"bits8", 1, "u"},          {"bits16", 2, "u"},
-    {"bits1x8", 1, "u"},        {"bits2x4", 1, "u"},
-    {"bits4x2", 1, "u"},
+    {"qint8", 1, "i"},          {"quint8", 1, "u"},
+    {"qint32", 4, "i"},         {"quint4x2", 1, "u"},
+    {"quint2x4", 1, "u"},       {"uint1", 1, "u"},
+    {"uint2", 1, "u"},          {"uint3", 1, "u"},
+    {"uint4", 1, "u"},          {"uint5", 1, "u"},
+    {"uint6", 1, "u"},          {"uint7", 1, "u"},
+    {"int1", 1, "i"},           {"int2", 1, "i"},
+    {"int3", 1, "i"},           {"int4", 1, "i"},
+    {"int5", 1, "i"},           {"int6", 1, "i"},
+    {"int7", 1, "i"},           {"bits8", 1, "u"},
+    {"bits16", 2, "u"},         {"bits1x8", 1, "u"},
+    {"bits2x4", 1, "u"},        {"bits4x2", 1, "u"},
 };
 
 // A dict of them by name, as _C._unsupported_dtypes: the package shows them, files and tables of
@@ -211,7 +210,7 @@ bool add_constant(PyObject* module, PyTypeObject* type, uint8_t value, const cha
 constexpr std::pair<const char*, DType> kAliases[] = {
     {"half", DType::Float16},     {"float", DType::Float32},      {"double", DType::Float64},
     {"short", DType::Int16},      {"int", DType::Int32},          {"long", DType::Int64},
-    {"cfloat", DType::Complex64}, {"cdouble", DType::Complex128},
+    {"cfloat", DType::Complex64}, {"cdouble", DType::Complex128}, {"chalf", DType::Complex32},
 };
 
 // Python's own number types stand for a dtype wherever one is expected.

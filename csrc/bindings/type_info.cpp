@@ -93,7 +93,7 @@ PyObject* make_info(PyTypeObject* type, const char* function, PyObject* args, Py
   });
 }
 PyObject* finfo_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  // complex32 and float8_e8m0fnu have limits, if no tensors.
+  // float8_e8m0fnu has limits, if no tensors.
   if (PyTuple_GET_SIZE(args) == 1 && !kwargs) {
     PyObject* given = PyTuple_GET_ITEM(args, 0);
     if (is_unsupported_dtype(given)) {

@@ -29,6 +29,8 @@ DType promote_floats(DType a, DType b) {
   return element_size(a) >= element_size(b) ? a : b;
 }
 
+DType promote_complex(DType a, DType b) { return element_size(a) >= element_size(b) ? a : b; }
+
 }  // namespace
 
 DType promote(DType a, DType b) {
@@ -43,8 +45,9 @@ DType promote(DType a, DType b) {
     // uint16 and its kin meet neither bool nor complex numbers, as in PyTorch.
     if (is_wide_unsigned(high) || (is_wide_unsigned(low) && category(high) == Category::Complex))
       return promote_integers(high, low);
-    // A double next to a single-precision complex makes a double-precision complex.
-    if (category(high) == Category::Complex && low == DType::Float64) return DType::Complex128;
+    // Beside a real number, a complex one gets as precise as that.
+    if (category(high) == Category::Complex && is_floating(low))
+      return promote_complex(high, to_complex(low));
     return high;
   }
   switch (ca) {
@@ -53,7 +56,7 @@ DType promote(DType a, DType b) {
     case Category::Floating:
       return promote_floats(a, b);
     default:
-      return DType::Complex128;  // the two complex types differ here
+      return promote_complex(a, b);
   }
 }
 

@@ -38,8 +38,9 @@ enum class DType : uint8_t {
   Float8E5M2,
   Float8E4M3FNUZ,
   Float8E5M2FNUZ,
+  Complex32,  // two halves, computed in as complex64
 };
-inline constexpr int kDTypeCount = 19;
+inline constexpr int kDTypeCount = 20;
 
 enum class Category : uint8_t { Bool, Integer, Floating, Complex };
 
@@ -70,6 +71,7 @@ inline constexpr DTypeInfo kDTypes[kDTypeCount] = {
     {"float8_e5m2", 1, Category::Floating, true},
     {"float8_e4m3fnuz", 1, Category::Floating, true},
     {"float8_e5m2fnuz", 1, Category::Floating, true},
+    {"complex32", 4, Category::Complex, true},
 };
 
 constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int>(t)]; }
@@ -80,20 +82,27 @@ constexpr bool is_complex(DType t) { return category(t) == Category::Complex; }
 constexpr bool is_floating(DType t) { return category(t) == Category::Floating; }
 constexpr bool is_integral(DType t) { return category(t) == Category::Integer; }  // without bool
 constexpr bool is_reduced_float(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-constexpr bool is_float8(DType t) { return t >= DType::Float8E4M3FN; }
+constexpr bool is_float8(DType t) { return t >= DType::Float8E4M3FN && t <= DType::Float8E5M2FNUZ; }
 // What elements of this type are computed in; float8 only where an op says `takes_float8`.
 constexpr DType compute_type(DType t) {
-  return is_reduced_float(t) || is_float8(t) ? DType::Float32 : t;
+  return is_reduced_float(t) || is_float8(t) ? DType::Float32
+         : t == DType::Complex32             ? DType::Complex64
+                                             : t;
 }
 constexpr bool is_differentiable(DType t) { return is_floating(t) || is_complex(t); }
 inline std::ostream& operator<<(std::ostream& os, DType t) { return os << name(t); }
 
 // The real type of a complex one; the complex type of a real floating one.
 constexpr DType to_real(DType t) {
-  return t == DType::Complex64 ? DType::Float32 : t == DType::Complex128 ? DType::Float64 : t;
+  return t == DType::Complex64    ? DType::Float32
+         : t == DType::Complex128 ? DType::Float64
+         : t == DType::Complex32  ? DType::Float16
+                                  : t;
 }
 constexpr DType to_complex(DType t) {
-  return t == DType::Float64 || t == DType::Complex128 ? DType::Complex128 : DType::Complex64;
+  return t == DType::Float64 || t == DType::Complex128  ? DType::Complex128
+         : t == DType::Float16 || t == DType::Complex32 ? DType::Complex32
+                                                        : DType::Complex64;
 }
 
 template <DType>
@@ -177,6 +186,10 @@ struct CppType<DType::Float8E5M2FNUZ> {
   using type = float8_e5m2fnuz;
 };
 template <>
+struct CppType<DType::Complex32> {
+  using type = complex<half>;
+};
+template <>
 struct DTypeOf<bool> {
   static constexpr DType value = DType::Bool;
 };
@@ -252,6 +265,10 @@ template <>
 struct DTypeOf<float8_e5m2fnuz> {
   static constexpr DType value = DType::Float8E5M2FNUZ;
 };
+template <>
+struct DTypeOf<complex<half>> {
+  static constexpr DType value = DType::Complex32;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -297,7 +314,7 @@ template <class F>
 decltype(auto) dispatch_all(std::string_view op, DType t, F&& f) {  // every type with arithmetic
   return dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
                   DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16,
-                  DType::Complex64, DType::Complex128>(op, t, std::forward<F>(f));
+                  DType::Complex64, DType::Complex128, DType::Complex32>(op, t, std::forward<F>(f));
 }
 template <class F>
 decltype(auto) dispatch_storage(std::string_view op, DType t, F&& f) {  // every type there is
@@ -305,7 +322,7 @@ decltype(auto) dispatch_storage(std::string_view op, DType t, F&& f) {  // every
                   DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16,
                   DType::Complex64, DType::Complex128, DType::UInt16, DType::UInt32, DType::UInt64,
                   DType::Float8E4M3FN, DType::Float8E5M2, DType::Float8E4M3FNUZ,
-                  DType::Float8E5M2FNUZ>(op, t, std::forward<F>(f));
+                  DType::Float8E5M2FNUZ, DType::Complex32>(op, t, std::forward<F>(f));
 }
 // For kernels that only move bytes: one instance a width.
 template <class F>

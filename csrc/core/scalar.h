@@ -29,7 +29,7 @@ class Scalar {
   // The value as T, converted as C++ converts; complex to real keeps the real part.
   template <class T>
   constexpr T to() const {
-    if constexpr (std::is_same_v<T, complex<float>> || std::is_same_v<T, complex<double>>) {
+    if constexpr (is_complex_v<T>) {
       using R = decltype(T::re);
       return is_exact() ? T{R(i_), R(0)} : T{R(d_), R(im_)};
     } else if constexpr (std::is_same_v<T, bool>) {

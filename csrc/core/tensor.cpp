@@ -160,7 +160,7 @@ Scalar load_scalar(const void* p, DType dtype) {
     const T v = *static_cast<const T*>(p);
     if constexpr (std::is_same_v<T, bool>)
       return Scalar(v);
-    else if constexpr (std::is_same_v<T, complex<float>> || std::is_same_v<T, complex<double>>)
+    else if constexpr (is_complex_v<T>)
       return Scalar(complex<double>{double(v.re), double(v.im)});
     else if constexpr (std::is_integral_v<T>)
       return Scalar(int64_t(v));
@@ -313,8 +313,7 @@ DType ResultType::get() const {
     // A floating tensor next to a complex number keeps its precision.
     check(!is_complex(*low) || !is_float8(*high), ErrorKind::DType, "result_type",
           "no complex type goes with ", *high);
-    if (is_complex(*low) && is_floating(*high))
-      return *high == DType::Float64 ? DType::Complex128 : DType::Complex64;
+    if (is_complex(*low) && is_floating(*high)) return to_complex(*high);
     return category(*low) == Category::Integer ? promote(*high, *low) : *low;
   };
   return *combine(combine(dim_, zero_), wrapped_);

@@ -20,14 +20,26 @@ RUSH_API void print(const Tensor& t);
 namespace {
 
 std::string class_name(const Tensor& t) {
-  static constexpr const char* names[kDTypeCount] = {
-      "Bool",           "Byte",         "Char",
-      "Short",          "Int",          "Long",
-      "UInt16",         "UInt32",       "UInt64",
-      "Half",           "BFloat16",     "Float",
-      "Double",         "ComplexFloat", "ComplexDouble",
-      "Float8_e4m3fn",  "Float8_e5m2",  "Float8_e4m3fnuz",
-      "Float8_e5m2fnuz"};
+  static constexpr const char* names[kDTypeCount] = {"Bool",
+                                                     "Byte",
+                                                     "Char",
+                                                     "Short",
+                                                     "Int",
+                                                     "Long",
+                                                     "UInt16",
+                                                     "UInt32",
+                                                     "UInt64",
+                                                     "Half",
+                                                     "BFloat16",
+                                                     "Float",
+                                                     "Double",
+                                                     "ComplexFloat",
+                                                     "ComplexDouble",
+                                                     "Float8_e4m3fn",
+                                                     "Float8_e5m2",
+                                                     "Float8_e4m3fnuz",
+                                                     "Float8_e5m2fnuz",
+                                                     "ComplexHalf"};
   const char* where = t.is_cuda() ? "CUDA" : t.is_meta() ? "Meta" : "CPU";
   return std::string(where) + names[int(t.dtype())] + "Type";
 }

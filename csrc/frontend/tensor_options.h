@@ -14,7 +14,8 @@ inline constexpr DType kBool = DType::Bool, kUInt8 = DType::UInt8, kInt8 = DType
                        kUInt16 = DType::UInt16, kUInt32 = DType::UInt32, kUInt64 = DType::UInt64,
                        kFloat16 = DType::Float16, kBFloat16 = DType::BFloat16,
                        kFloat32 = DType::Float32, kFloat64 = DType::Float64,
-                       kComplexFloat = DType::Complex64, kComplexDouble = DType::Complex128;
+                       kComplexHalf = DType::Complex32, kComplexFloat = DType::Complex64,
+                       kComplexDouble = DType::Complex128;
 inline constexpr DType kByte = kUInt8, kChar = kInt8, kShort = kInt16, kInt = kInt32,
                        kLong = kInt64, kHalf = kFloat16, kFloat = kFloat32, kDouble = kFloat64;
 inline constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA,

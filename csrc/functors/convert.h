@@ -30,7 +30,7 @@ RUSH_FN To convert(From x) {
     else
       return convert<To>(x.re);
   } else if constexpr (is_complex_v<To>) {
-    return To(convert<real_of<To>>(x), 0);
+    return To(convert<real_of<To>>(x), real_of<To>(0));
   } else if constexpr (is_short_float<From>) {
     return convert<To>(static_cast<float>(x));
   } else if constexpr (is_bool<To>) {

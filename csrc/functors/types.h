@@ -204,6 +204,10 @@ template <>
 struct opmath_t<bfloat16> {
   using type = float;
 };
+template <>
+struct opmath_t<complex<half>> {
+  using type = complex<float>;
+};
 template <class T>
 using opmath = typename opmath_t<T>::type;
 

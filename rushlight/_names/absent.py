@@ -20,7 +20,6 @@ REASONS = {
         "compile() and compiler.explain()",
         PLANNED,
     ),
-    "complex32": ("the dtype complex32 is not there", "complex64 is", NOT_PLANNED),
     "CUDA interface": ("this part of the CUDA interface is not there", "", NOT_PLANNED),
     "CUDA's own handles": (
         "objects of CUDA's libraries are not handed out",
@@ -176,7 +175,6 @@ MODULES = frozenset(
 
 # Methods and attributes of Tensor; hasattr is false for them.
 METHODS = {
-    "complex32": "chalf",
     "mkldnn": "to_mkldnn",
 }
 

@@ -28,6 +28,7 @@ _PREFIXES = {dtype: prefix for prefix, dtype in _DTYPES.items()}
 # dtypes that came after such types: they have a name, and no class.
 for _name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
     _PREFIXES[getattr(_C, _name)] = _name.capitalize()
+_PREFIXES[_C.complex32] = "ComplexHalf"
 
 
 class _TypedTensorMeta(type):

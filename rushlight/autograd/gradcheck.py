@@ -160,9 +160,7 @@ def _backward(output, inputs, weights, **options):
 
 
 def _real_dtype(x):
-    return {rushlight.complex128: rushlight.float64, rushlight.complex64: rushlight.float32}.get(
-        x.dtype, x.dtype
-    )
+    return x.dtype.to_real()
 
 
 # --- comparing ------------------------------------------------------------------------------------

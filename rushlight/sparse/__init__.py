@@ -59,7 +59,7 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0,
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """The sum over some dims, or all; sparse as long as a sparse dim is left."""
-    return _reduce.sum(input, dim, dtype=dtype)
+    return _reduce.sum(input, dim, dtype=dtype, widens=False)
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:

@@ -21,8 +21,11 @@ def _dims(name, x, dim):
     return sorted(dims) or list(range(x.dim()))
 
 
-def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum over some dims, or all. It is sparse as long as a sparse dim is left."""
+def sum(
+    x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, widens: bool = True
+) -> Tensor:
+    """The sum over some dims, or all. It is sparse as long as a sparse dim is left. Integers become
+    int64, but not (`widens`) where only sparse dims are summed over, and one is left."""
     if not isinstance(x, SparseTensor):
         return x.sum(dtype=dtype) if dim is None else x.sum(dim, keepdim, dtype=dtype)
     dims = _dims("sum", x, dim)
@@ -39,6 +42,8 @@ def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) ->
         values = values.sum(dense, dtype=dtype)
     elif dtype is not None:
         values = values.to(dtype)
+    elif widens and not values.is_floating_point() and not values.is_complex():
+        values = values.long()
     if len(gone) == n:
         found: Any = values.sum(0)
     else:

@@ -46,8 +46,7 @@ def make_tensor(
     low = low_default if low is None else low
     high = high_default if high is None else high
     if dtype.is_complex:
-        half = {_C.complex64: _C.float32, _C.complex128: _C.float64}[dtype]
-        parts = _C.empty(*shape, 2, dtype=half, device=device).uniform_(low, high)
+        parts = _C.empty(*shape, 2, dtype=dtype.to_real(), device=device).uniform_(low, high)
         out = _C.view_as_complex(parts)
     elif dtype.is_floating_point:
         out = _C.empty(*shape, dtype=dtype, device=device).uniform_(low, high)

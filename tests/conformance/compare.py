@@ -7,11 +7,11 @@ import numpy as np
 # Of the larger of the element and a share of the largest one, which sums of rounded terms need.
 TOLERANCE = {"float64": (1e-9, 1e-3), "complex128": (1e-9, 1e-3), "float32": (2e-4, 1e-2),
              "complex64": (2e-4, 1e-2), "float16": (1e-2, 0.5),
-             "bfloat16": (6e-2, 0.5)}  # fmt: skip
+             "complex32": (1e-2, 0.5), "bfloat16": (6e-2, 0.5)}  # fmt: skip
 NOTHING = 1e-14  # of numbers around 1, what is left of those that cancel
 # Of the largest number in a sample's outcome, what rounding may leave of terms that cancel.
 ROUNDING = {"float64": 1e-11, "complex128": 1e-11, "float32": 2e-5, "complex64": 2e-5,
-            "float16": 1e-2, "bfloat16": 6e-2}  # fmt: skip
+            "float16": 1e-2, "complex32": 1e-2, "bfloat16": 6e-2}  # fmt: skip
 LEFT = {"float32": 5e-7, "complex64": 5e-7}  # and of numbers up to ten whose difference is tiny
 
 

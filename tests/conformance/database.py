@@ -69,8 +69,6 @@ def op_cases(op, most):
     import torch
 
     for dtype in sorted(op.supported_dtypes("cpu"), key=str):
-        if dtype == torch.complex32:
-            continue
         grad = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
         drawn = op.sample_inputs("cpu", dtype, requires_grad=grad)
         function = as_differentiated(op) if grad else op.op

@@ -266,7 +266,7 @@ COPIES = [
     caster("bool", "bool"), caster("byte", "u1"), caster("char", "i1"), caster("short", "i2"),
     caster("int", "i4"), caster("long", "i8"), caster("half", "f2"), caster("float", "f4"),
     caster("double", "f8"), caster("bfloat16", "f4"),
-    caster("cfloat", "c8"), caster("cdouble", "c16"),
+    caster("chalf", "c8"), caster("cfloat", "c8"), caster("cdouble", "c16"),
 ]  # fmt: skip
 
 ROWS = BOOL_RESULT + ROUNDING + EXPONENTIAL + TRIGONOMETRIC + SPECIAL + COMPLEX_PARTS + COPIES

@@ -122,8 +122,10 @@ EXPRESSIONS = [
             "rl.bernoulli(x.T / 6)", "rl.renorm(x.T, 2, 0, 1.0)",
         )
     ),
-    # None for all dims, integers that stay as narrow as they are
+    # None for all dims, other integers
     "rl.amax(x.detach(), None)", "x.detach().amin(dim=None, keepdim=True)", "rl.roll(n, 1, None)",
+    "rl.tensor([3, 65535], dtype=rl.uint16) * 2", "rl.tensor([2**63], dtype=rl.uint64) * 3",
+    "rl.tensor([3], dtype=rl.uint32).isclose(rl.tensor([3], dtype=rl.uint32))",
     "rl.sparse.sum(n.int().to_sparse(), 0).to_dense()",
     "rl.sparse.sum((n > 1).to_sparse(), 1).to_dense()",
     # losses of mixed dtypes, and of infinite variances
@@ -140,6 +142,18 @@ EXPRESSIONS = [
     "rl.linalg.cond(rl.tensor([[float('inf')]]), 1)", "rl.linalg.cond(rl.zeros(1, 1), 'fro')",
     "rl.linalg.norm(rl.ones(2, 2, 2), 2)", "rl.linalg.norm(rl.ones(()), 2)",
     "rl.renorm(x.detach(), 2, 2, 1.0)", "rl.renorm(x.detach(), 2, -3, 1.0)",
+    # complex32
+    "rl.ones(2, dtype=rl.float16) * 1j", "rl.complex(x.half(), x.half())", "z.chalf()",
+    "rl.view_as_complex(x.half().reshape(3, 2))", "z.chalf().abs()", "z.chalf() * z.chalf()",
+    "z.chalf() - 2.5", "z.chalf().conj().imag", "z.chalf().sgn()", "z.chalf() == z.chalf()",
+    "z.chalf() + z.cfloat()", "z.chalf() + x.double().detach()",
+    "z.chalf() * x.bfloat16().detach()",
+    "z.chalf().half()", "z.chalf().bool()", "z.chalf().norm()", "z.chalf().view(rl.int32)",
+    "rl.cat([z.chalf(), z.chalf()]).sum(dtype=rl.complex64)", "rl.where(n > 2, z.chalf(), 1j)",
+    "z.chalf().index_add(0, n[0, :2], z.chalf())", "z.chalf().masked_fill(n > 2, 1j)",
+    "z.chalf().tril()", "z.chalf()[0].diag_embed()", "z.chalf().var()", "z.chalf().any()",
+    "rl.full((2,), 1 - 2j, dtype=rl.complex32)", "rl.fft.fft(z.chalf())",
+    graded("(x.half() * (1 + 2j)).abs()"),
 ]  # fmt: skip
 
 

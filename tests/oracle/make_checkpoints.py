@@ -41,6 +41,8 @@ def main():
     training()
     torch.save(torch.eye(3).to_sparse(), DATA / "sparse.pt")
     torch.save(torch.ones(2).to(torch.float8_e4m3fn), DATA / "float8.pt")
+    halves = torch.tensor([[1 + 2j, -0.5j], [3.0, -1 - 1j]]).to(torch.complex32)
+    torch.save(halves, DATA / "complex32.pt")
     torch.save(quantized(), DATA / "quantized.pt")
     torch.save(on_cuda(), DATA / "cuda.pt")
 

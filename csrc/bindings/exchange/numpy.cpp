@@ -68,6 +68,8 @@ PyObject* numpy_dtype(DType t) {
   NumPy& np = required_numpy();
   Handle& slot = np.dtypes[int(t)];
   if (slot) return slot.get();
+  check(t != DType::Complex32, ErrorKind::Type, "numpy",
+        "NumPy has no complex32: convert with .cfloat() first");
   Handle source;
   if (is_of_ml_dtypes(t)) {
     const Handle extra = Handle::maybe(PyImport_ImportModule("ml_dtypes"));
@@ -296,7 +298,7 @@ std::optional<DType> dtype_from_numpy(PyObject* dtype) {
   if (!name_object || !PyUnicode_Check(name_object.get())) return std::nullopt;
   const std::string_view text = text_of(name_object.get());
   for (int i = 0; i < kDTypeCount; ++i) {
-    if (text != name(DType(i))) continue;
+    if (text != name(DType(i)) || DType(i) == DType::Complex32) continue;
     if (!is_of_ml_dtypes(DType(i))) numpy_dtype(DType(i));  // so that the next look is a quick one
     return DType(i);
   }

@@ -325,7 +325,7 @@ PyObject* number_to_python(T v) {
   else if constexpr (std::is_integral_v<T>)
     return PyLong_FromLongLong(v);
   else if constexpr (is_complex(dtype_of<T>))
-    return PyComplex_FromDoubles(v.re, v.im);
+    return PyComplex_FromDoubles(double(v.re), double(v.im));
   else
     return PyFloat_FromDouble(double(opmath<T>(v)));
 }

@@ -252,7 +252,7 @@ void divide_row(char* const* p, const int64_t* s, int64_t n, const void*) {
       const int64_t q = int64_t(x) / count;
       x = T(q - (q * count > int64_t(x)));
     } else if constexpr (is_complex_v<T>) {
-      x = x / real_of<T>(count);
+      x = T(opmath<T>(x) / real_of<opmath<T>>(count));
     } else {
       x = T(opmath<T>(x) / opmath<T>(count));
     }

@@ -11,7 +11,7 @@ namespace {
 template <class T>
 bool is_nonzero(T v) {
   if constexpr (is_complex_v<T>)
-    return v.re != 0 || v.im != 0;
+    return v.re != 0.0f || v.im != 0.0f;
   else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
     return (v.bits & 0x7fff) != 0;
   else
@@ -28,7 +28,7 @@ void dispatch_mask(const Tensor& x, F&& f) {
     });
   else
     dispatch<DType::Float32, DType::Float64, DType::Float16, DType::BFloat16, DType::Complex64,
-             DType::Complex128>("nonzero", x.dtype(), f);
+             DType::Complex128, DType::Complex32>("nonzero", x.dtype(), f);
 }
 
 // Calls f(i) for each of the `count` nonzeros from `begin` on. Free of branches on the data.

@@ -4,6 +4,7 @@
 
 #include "cpu/isa_table.h"
 #include "cpu/loop_nest.h"
+#include "cpu/prepare.h"
 #include "cpu/reduce/driver.h"
 #include "device/reduce.h"
 
@@ -78,6 +79,13 @@ void add_variances(char* const* ptrs, const int64_t* strides, int64_t n, const v
 
 void cpu_var(const Tensor& x, const Tensor& out, double correction, bool take_sqrt,
              const Tensor* mean_out) {
+  if (x.dtype() == DType::Complex32) {
+    if (mean_out) cpu_reduce(ReduceFn::Mean, x, *mean_out, {});
+    const Tensor y = make_tensor(out.sizes(), DType::Float32);
+    cpu_var(cpu::converted(x, DType::Complex64), y, correction, take_sqrt, nullptr);
+    copy_cpu(y, out);
+    return;
+  }
   if (x.is_complex()) {  // the variances of the parts add up
     const Tensor other = make_tensor(out.sizes(), out.dtype(), out.device());
     if (mean_out) cpu_reduce(ReduceFn::Mean, x, *mean_out, {});

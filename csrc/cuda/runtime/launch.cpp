@@ -272,7 +272,8 @@ const char* kernel_type(DType dtype) {
                                                      "rush::float8_e4m3fn",
                                                      "rush::float8_e5m2",
                                                      "rush::float8_e4m3fnuz",
-                                                     "rush::float8_e5m2fnuz"};
+                                                     "rush::float8_e5m2fnuz",
+                                                     "rush::complex<rush::half>"};
   return names[int(dtype)];
 }
 

@@ -56,7 +56,7 @@ class ScalarType {
   friend std::ostream& operator<<(std::ostream& os, ScalarType t) { return os << t.dtype_; }
 
   static const ScalarType Byte, Char, Short, Int, Long, Half, Float, Double, ComplexFloat,
-      ComplexDouble, Bool, BFloat16, UInt16, UInt32, UInt64;
+      ComplexDouble, ComplexHalf, Bool, BFloat16, UInt16, UInt32, UInt64;
 
  private:
   DType dtype_;
@@ -71,6 +71,7 @@ inline constexpr ScalarType ScalarType::Float{DType::Float32};
 inline constexpr ScalarType ScalarType::Double{DType::Float64};
 inline constexpr ScalarType ScalarType::ComplexFloat{DType::Complex64};
 inline constexpr ScalarType ScalarType::ComplexDouble{DType::Complex128};
+inline constexpr ScalarType ScalarType::ComplexHalf{DType::Complex32};
 inline constexpr ScalarType ScalarType::Bool{DType::Bool};
 inline constexpr ScalarType ScalarType::BFloat16{DType::BFloat16};
 inline constexpr ScalarType ScalarType::UInt16{DType::UInt16};

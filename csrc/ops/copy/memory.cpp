@@ -225,6 +225,7 @@ struct ToInt16 : ToDtype<DType::Int16> {};
 struct ToInt8 : ToDtype<DType::Int8> {};
 struct ToUint8 : ToDtype<DType::UInt8> {};
 struct ToBool : ToDtype<DType::Bool> {};
+struct ToComplex32 : ToDtype<DType::Complex32> {};
 struct ToComplex64 : ToDtype<DType::Complex64> {};
 struct ToComplex128 : ToDtype<DType::Complex128> {};
 

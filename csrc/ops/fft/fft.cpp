@@ -25,8 +25,9 @@ Dims wrapped_dims(const char* op, const Tensor& x, IntList dim) {
 
 void check_type(const char* op, const Tensor& x, bool complex) {
   const DType t = x.dtype();
-  check(complex ? is_complex(t) : t == DType::Float32 || t == DType::Float64, ErrorKind::DType, op,
-        "not implemented for ", t, " tensors: convert with .float()");
+  const bool wide = to_real(t) == DType::Float32 || to_real(t) == DType::Float64;
+  check(wide && is_complex(t) == complex, ErrorKind::DType, op, "not implemented for ", t,
+        " tensors: convert with .", is_complex(t) ? "cfloat()" : "float()");
 }
 
 }  // namespace

@@ -14,6 +14,10 @@ Tensor part_of(const Tensor& z, int64_t which) {
   return make_tensor(z.storage(), z.sizes(), strides, 2 * z.offset() + which, to_real(z.dtype()));
 }
 
+bool has_complex_type(DType t) {
+  return t == DType::Float32 || t == DType::Float64 || t == DType::Float16;
+}
+
 }  // namespace
 
 struct ViewAsReal : Named<"view_as_real"> {
@@ -33,8 +37,9 @@ struct ViewAsReal : Named<"view_as_real"> {
 
 struct ViewAsComplex : Named<"view_as_complex"> {
   static Geometry view(const Tensor& x) {
-    check_dtype(x.dtype() == DType::Float32 || x.dtype() == DType::Float64, name,
-                "only float32 and float64 tensors have a complex view, this one is ", x.dtype());
+    check_dtype(has_complex_type(x.dtype()), name,
+                "only float16, float32 and float64 tensors have a complex view, this one is ",
+                x.dtype());
     check_shape(x.dim() > 0 && x.sizes().back() == 2, name,
                 "the last dimension must have size 2, the shape is ", x.sizes());
     check_shape(x.strides().back() == 1, name,
@@ -113,17 +118,16 @@ struct Angle : Named<"angle"> {
 
 namespace {
 
-void check_wide(const char* op, const char* what, const Tensor& a, const Tensor& b) {
-  const bool wide = a.dtype() == DType::Float32 || a.dtype() == DType::Float64;
-  check_dtype(wide && a.dtype() == b.dtype(), op, "both ", what,
-              " must be float32 or both float64, they are ", a.dtype(), " and ", b.dtype());
+void check_parts(const char* op, const char* what, const Tensor& a, const Tensor& b) {
+  check_dtype(has_complex_type(a.dtype()) && a.dtype() == b.dtype(), op, "both ", what,
+              " must be float16, float32 or float64, they are ", a.dtype(), " and ", b.dtype());
 }
 
 }  // namespace
 
 struct MakeComplex : Named<"complex"> {
   static Spec check(const Tensor& re, const Tensor& im) {
-    check_wide(name, "parts", re, im);
+    check_parts(name, "parts", re, im);
     return pointwise(name, re, im, to_complex(re.dtype()));
   }
   static void run(const Tensor& re, const Tensor& im, const Tensor& out) {
@@ -137,7 +141,7 @@ struct MakeComplex : Named<"complex"> {
 
 struct Polar : Named<"polar"> {
   static Tensor call(const Tensor& size, const Tensor& angle) {
-    check_wide(name, "tensors", size, angle);
+    check_parts(name, "tensors", size, angle);
     const SnapshotScope scope;  // PyTorch keeps the result: programs may write to size and angle
     return make_complex(size * cos(angle), size * sin(angle));
   }

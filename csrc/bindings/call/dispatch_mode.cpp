@@ -33,7 +33,9 @@ CustomArguments arguments_of(const OpEntry& entry, const Value* args) {
   out.keywords = Handle::steal(PyDict_New());
   for (size_t i = 0; i < entry.args.size(); ++i) {
     const ArgSpec& spec = entry.args[i];
-    const bool number = args[i].tag() == Value::Tag::Tensor && args[i].tensor().is_wrapped_number();
+    // (What takes tensors alone gets a tensor.)
+    const bool number = spec.kind == ArgKind::Operand && args[i].tag() == Value::Tag::Tensor &&
+                        args[i].tensor().is_wrapped_number();
     Handle o = number ? Handle::steal(wrap(args[i].tensor().item())) : python_value(args[i], false);
     if (!spec.keyword_only)
       positional.push_back(std::move(o));

@@ -16,6 +16,7 @@
 #include "cuda/kernels/pointwise.cu"
 #include "cuda/kernels/random_exact.cu"
 #include "cuda/kernels/reduce.cu"
+#include "cuda/kernels/write_at.cu"
 #include "cuda_kernels.h"
 
 #define RUSH_ISA peer  // the CPU's random loops, to compare with
@@ -345,6 +346,49 @@ TEST(writing_at_one_index) {
     EXPECT(out == std::vector<i8>(6, 1));
     EXPECT(fault.launch == 17 && fault.position == 0 && fault.value == bad && fault.lock == 0);
   }
+}
+
+// Keys and values: one launch writes both, and the second only where the first was good.
+TEST(two_writes_at_one_index_each) {
+  const std::vector<u16> x{5, 6}, y{7, 8, 9};
+  i64 indices[2] = {2, -1};
+  IndexFault fault{~u64(0), 0, 0, 0};
+  std::vector<u16> keys(6), values(12);  // (2, 3), (3, 4)
+  WriteAtArgs args{};
+  args.fault = &fault;
+  args.writes[0] = {keys.data(), x.data(), &indices[0], 2, 3, 1, 17, nest_of<u32, 2>({{2, {3, 1}}}),
+                    0,           false,    0,           0};
+  args.writes[1] = {values.data(),
+                    y.data(),
+                    &indices[1],
+                    3,
+                    4,
+                    1,
+                    18,
+                    nest_of<u32, 2>({{3, {4, 1}}}),
+                    1,
+                    true,
+                    0,
+                    0};
+  const auto run = [&](int count) {
+    keys.assign(6, 0), values.assign(12, 0);
+    fault = {~u64(0), 0, 0, 0};
+    args.count = count;
+    launch({unsigned(count)}, kBlock, write_at<u16>, args);
+  };
+  run(1);
+  EXPECT((keys == std::vector<u16>{0, 0, 5, 0, 0, 6}) && values == std::vector<u16>(12));
+  run(2);
+  EXPECT((keys == std::vector<u16>{0, 0, 5, 0, 0, 6}) && fault.launch == ~u64(0));
+  EXPECT((values == std::vector<u16>{0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 9}));
+  indices[1] = 4;  // the second is bad
+  run(2);
+  EXPECT((keys == std::vector<u16>{0, 0, 5, 0, 0, 6}) && values == std::vector<u16>(12));
+  EXPECT(fault.launch == 18 && fault.value == 4);
+  indices[0] = -1, indices[1] = 0;  // the first is, which does not wrap
+  run(2);
+  EXPECT(keys == std::vector<u16>(6) && values == std::vector<u16>(12));
+  EXPECT(fault.launch == 17 && fault.value == -1);
 }
 
 TEST(random_numbers_equal_the_cpus) {

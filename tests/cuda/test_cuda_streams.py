@@ -1,5 +1,7 @@
 """Streams and backward, exchange with other libraries, sync debugging, pinned loading."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -296,3 +298,56 @@ def test_a_copy_to_the_host_is_never_early():
         host.copy_(x, non_blocking=True)
         assert bool((host == 1).all())
         assert bool((x.to("cpu", non_blocking=True) == 1).all())
+
+
+# ---- kernels and calls of libraries that are queued together ----
+
+REPEATED_STEPS = """
+import rushlight as rl
+from rushlight import nn
+rl.config.coalesce_launches = {on}
+rl.manual_seed(0)
+model = nn.Sequential(
+    nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, 2, 1, bias=False),
+    nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 256), nn.GELU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10),
+).cuda()
+optimizer = rl.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+x, y = rl.randn(32, 3, 16, 16, device="cuda"), rl.randint(0, 10, (32,), device="cuda")
+losses = []
+def step(x, y):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+for i in range(60):
+    loss = step(x, y)
+    if i % 7 == 0:
+        losses.append(loss)            # its memory is not the next step's
+    if i % 13 == 0:
+        step(x[:17], y[:17])           # other sizes between
+    if i % 20 == 0:
+        with rl.cuda.stream(rl.cuda.Stream()):
+            (x * 2).sum()
+bits = [float(l) for l in losses] + [float(p.double().sum()) for p in model.parameters()]
+stats = rl.cuda.coalescing_stats()
+print(bits)
+print(stats["library_calls"], stats["refused_graphs"], stats["off"])
+"""
+
+
+def test_training_with_calls_in_batches_has_the_same_bits(tmp_path):
+    """In processes of their own: a test before may have given an address away."""
+    told = {}
+    for on in (True, False):
+        program = tmp_path / "program.py"
+        program.write_text(REPEATED_STEPS.format(on=on))
+        done = subprocess.run(
+            [sys.executable, str(program)], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        told[on] = done.stdout.splitlines()
+    assert told[True][0] == told[False][0]
+    calls, refused, off = told[True][1].split(" ", 2)
+    assert (int(calls) > 100, refused, off) == (True, "0", "None")
+    assert told[False][1].split()[0] == "0"

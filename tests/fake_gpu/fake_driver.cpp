@@ -729,6 +729,18 @@ FAKE(cuGraphAddKernelNode_v2)(CUgraphNode* node, CUgraph graph, const CUgraphNod
   work.push_back(kernel_work(*kernel));
   return kSuccess;
 }
+FAKE(cuGraphAddChildGraphNode)(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
+                               CUgraph child) {
+  LOCKED;
+  auto& work = reinterpret_cast<Graph*>(graph)->work;
+  *node = reinterpret_cast<CUgraphNode>(
+      new KernelNode{work.size(), reinterpret_cast<Graph*>(graph)->alive});
+  // (A copy, as the real one makes: the child may go.)
+  work.push_back([all = reinterpret_cast<Graph*>(child)->work] {
+    for (const auto& one : all) one();
+  });
+  return kSuccess;
+}
 FAKE(cuGraphAddDependencies_v2)(CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdge*,
                                 size_t) {
   return kSuccess;

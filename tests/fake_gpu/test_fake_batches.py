@@ -1,7 +1,12 @@
 """Kernels that are queued together (csrc/cuda/runtime/launch_batch.h), over a driver that notes
 what is done, in order."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
+
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -261,3 +266,125 @@ print(*["few_rows" in line for line in open({str(path)!r}).readlines()[before:]]
     out = run(PRODUCTS + code, FAKE_CUDA_LOG=path, FAKE_CUDA_PARAMETERS=328,
               RUSHLIGHT_COALESCE_LAUNCHES=0)  # fmt: skip
     assert out == ["refused", "False"]
+
+
+# ---- calls of libraries ----
+
+
+@pytest.fixture(scope="session")
+def products_folder(fake_folder):
+    """A cuBLASLt whose products are kernels of the pretend driver."""
+    command = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{HERE.parents[1] / 'csrc'}",
+               str(HERE / "fake_cublaslt.cpp"), "-L", str(fake_folder), "-l:libcuda.so",
+               "-o", str(fake_folder / "libcublasLt.so.13")]  # fmt: skip
+    subprocess.run(command, check=True)
+    return fake_folder
+
+
+@pytest.fixture
+def run_products(products_folder, run):
+    return lambda code, **env: run(code, RUSHLIGHT_LIBRARY_PATH=products_folder, **env)
+
+
+# Large enough that none is a kernel of our own. The results of a step lie where the last one's did.
+CALLS = """
+ws = [rl.zeros(256, 256, device="cuda") for _ in range(3)]
+x = rl.zeros(256, 256, device="cuda")
+def step():
+    y = x
+    for w in ws:
+        y = (y @ w).sin().add_(1)
+        y = y.exp()
+    return y
+def steps(n):
+    for _ in range(n):
+        step()
+    cuda.synchronize()
+    return cuda.coalescing_stats()
+"""
+
+
+def test_calls_that_repeat_are_nodes_of_batches(run_products, tmp_path):
+    log, asked = tmp_path / "log", tmp_path / "asked"
+    out = run_products(
+        CALLS + "print(steps(2)['library_calls'], steps(20)['library_calls'])",
+        FAKE_CUDA_LOG=log, FAKE_CUBLASLT_LOG=asked,
+    )  # fmt: skip
+    early, late = map(int, out[0].split())
+    assert late - early >= 54  # of 60: a batch that nobody has queued in time ends elsewhere
+    # The library is asked twice for each call: to make it, and to be captured.
+    calls = asked.read_text().splitlines()
+    assert calls.count("product in a stream") <= 6 and len(calls) <= 18
+    lines = log.read_text().splitlines()
+    kernels = ["product", "sin", "add", "exp"]
+    assert [next(k for k in kernels if k in line.lower()) for line in lines[-264:]] == kernels * 66
+    products = [line for line in lines if line.startswith("product")]
+    assert len(products) == 66 and products == products[:3] * 22
+
+
+def test_everything_is_done_in_the_programs_order_with_calls(run_products, tmp_path):
+    program = (
+        CALLS
+        + """
+import random
+random.seed(3)
+kept = []
+for i in range(300):
+    kind = random.choice(["step", "step", "step", "keep", "read", "fresh", "stream"])
+    if kind == "step": step()
+    elif kind == "keep": kept = [*kept[-3:], step()]   # its memory is not free for the next step
+    elif kind == "read": step().sum().item()
+    elif kind == "fresh": rl.zeros(256, 256, device="cuda") @ ws[0]
+    elif kind == "stream":
+        with cuda.stream(other): step()
+cuda.synchronize()
+print(cuda.coalescing_stats()["library_calls"])
+""".replace("import random\n", "import random\nother = cuda.Stream()\n")
+    )
+    logs = {}
+    for on in (1, 0):
+        path = tmp_path / str(on)
+        out = run_products(program, RUSHLIGHT_COALESCE_LAUNCHES=on, FAKE_CUDA_LOG=path)
+        logs[on] = path.read_text().splitlines()
+        assert (int(out[0]) > 100) == bool(on)
+    assert len(logs[0]) > 2000
+    assert logs[1] == logs[0]
+
+
+def test_a_call_that_cannot_be_captured_is_made(run_products, tmp_path):
+    log = tmp_path / "log"
+    out = run_products(
+        CALLS + "print(steps(6)['library_calls'])", FAKE_CUDA_LOG=log, FAKE_CUBLASLT_REFUSES=1
+    )
+    assert out == ["0"]
+    assert sum(line.startswith("product") for line in log.read_text().splitlines()) == 18
+
+
+def test_addresses_that_never_repeat(run_products, tmp_path):
+    """Every product is the library's own call, and nothing is captured."""
+    asked = tmp_path / "asked"
+    out = run_products(
+        CALLS + """
+kept = [step() for _ in range(40)]
+cuda.synchronize()
+print(cuda.coalescing_stats()["library_calls"])
+""", FAKE_CUBLASLT_LOG=asked)  # fmt: skip
+    calls = asked.read_text().splitlines()
+    assert len(calls) - calls.count("product in a stream") == 120 - int(out[0])
+    assert int(out[0]) <= 6  # (memory of a step's own results comes back now and then)
+
+
+def test_a_thread_that_ends_leaves_no_call_behind(run_products, tmp_path):
+    """Its plans go with it; calls that were kept back are queued before."""
+    log = tmp_path / "log"
+    run_products(
+        "import threading\n" + CALLS + """
+def work():
+    for _ in range(5): step()
+for _ in range(4):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+cuda.synchronize()
+""", FAKE_CUDA_LOG=log)  # fmt: skip
+    assert sum(line.startswith("product") for line in log.read_text().splitlines()) == 60

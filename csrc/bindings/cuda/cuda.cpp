@@ -155,6 +155,7 @@ void add_streams(nb::module_& m) {
     nb::dict d;
     d["batched_kernels"] = s.batched;
     d["single_kernels"] = s.single;
+    d["library_calls"] = s.calls;
     d["graph_launches"] = s.launches;
     d["graphs"] = s.graphs;
     d["refused_graphs"] = s.refused;

@@ -15,6 +15,7 @@
 #include "cuda/linalg/matmul.h"
 #include "cuda/linalg/row_products.h"
 #include "cuda/runtime/launch.h"
+#include "cuda/runtime/library_call.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/settings.h"
 #include "cuda/vendor/cublas.h"
@@ -67,6 +68,7 @@ struct Plan {
   lt::MatmulDesc desc = nullptr;
   lt::Layout a = nullptr, b = nullptr, c = nullptr;
   lt::Heuristic best{};
+  const uint64_t number = next_plan_number();
 
   explicit Plan(const Geometry& g) {
     const lt::Library& l = lt::library();
@@ -103,6 +105,7 @@ struct Plan {
   }
   Plan(const Plan&) = delete;
   ~Plan() {
+    queue_batch();  // a call that is kept back may launch what belongs to the plan
     const lt::Library& l = lt::library();
     if (desc) l.DescDestroy(desc);
     for (lt::Layout x : {a, b, c})
@@ -147,7 +150,7 @@ int alignment(const void* p) {
 
 // A number of the scale's type.
 struct ScaleValue {
-  alignas(16) char bytes[16];
+  alignas(16) char bytes[16] = {};
   ScaleValue(const Scalar& s, DType t) {
     switch (scale_type(t)) {
       case lt::kR32F:
@@ -253,18 +256,23 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
   bind(device);
   const Plan& plan = plan_for(g);
   const lt::Library& l = lt::library();
-  if (after.bias)
-    done(l.DescSet(plan.desc, lt::kBiasPointer, &after.bias, sizeof after.bias), "bias");
   Tensor workspace;
   if (plan.best.workspace)
     workspace = make_tensor(Dims{int64_t(plan.best.workspace)}, DType::UInt8, out.device());
+  void* const room = workspace.defined() ? workspace.data() : nullptr;
   const ScaleValue one(alpha, out.dtype()), other(beta, out.dtype());
-  done(l.Matmul(lt::handle(device), plan.desc, one.bytes, left.data, plan.a, right.data, plan.b,
-                other.bytes, c.data, plan.c, const_cast<void*>(c.data), plan.c,
-                &plan.best.algorithm, workspace.defined() ? workspace.data() : nullptr,
-                plan.best.workspace, current_stream(device)->handle()),
-       "cublasLtMatmul");
-  after_launch(current_stream(device));
+  CallKey key(plan.number);
+  for (const void* place : {left.data, right.data, c.data, after.bias, (const void*)room})
+    key.add(place);
+  for (const ScaleValue* scale : {&one, &other}) key.add_bytes(scale->bytes, sizeof scale->bytes);
+  queue_call(current_stream(device), key, [&](CUstream stream) {
+    if (after.bias)
+      done(l.DescSet(plan.desc, lt::kBiasPointer, &after.bias, sizeof after.bias), "bias");
+    done(l.Matmul(lt::handle(device), plan.desc, one.bytes, left.data, plan.a, right.data, plan.b,
+                  other.bytes, c.data, plan.c, const_cast<void*>(c.data), plan.c,
+                  &plan.best.algorithm, room, plan.best.workspace, stream),
+         "cublasLtMatmul");
+  });
 }
 
 constexpr uint64_t kSmall = 16;  // beside the type

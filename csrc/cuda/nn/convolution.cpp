@@ -157,6 +157,7 @@ class BiasPlan {
   dnn::FilterDesc w = nullptr;
   dnn::ConvDesc conv = nullptr;
   size_t workspace = 0;
+  const uint64_t number = next_plan_number();
 
  private:
   dnn::TensorDesc tensor(const int32_t* sizes, int rank, dnn::DataType type) const {
@@ -279,13 +280,18 @@ bool convolve_with_bias(const Geometry& g, const ConvTensors& t) {
   const BiasPlan& plan = bias_plan_for(g);
   if (!plan.found) return false;
   const Tensor workspace = workspace_for(int64_t(plan.workspace), t.x.device());
-  const float one = 1, zero = 0;
-  dnn::done(dnn::library().ForwardBias(dnn::handle(g.device), &one, plan.x, t.x.data(), plan.w,
-                                       t.w.data(), plan.conv, dnn::kImplicitPrecomputedGemm,
-                                       workspace.defined() ? workspace.data() : nullptr,
-                                       plan.workspace, &zero, plan.y, t.y.data(), plan.bias,
-                                       t.bias.data(), identity(), plan.y, t.y.data()),
-            "convolution");
+  void* const room = workspace.defined() ? workspace.data() : nullptr;
+  CallKey key(plan.number);
+  for (const void* place : {t.x.data(), t.w.data(), t.y.data(), t.bias.data(), room})
+    key.add(place);
+  queue_call(current_stream(g.device), key, [&](CUstream stream) {
+    const float one = 1, zero = 0;
+    dnn::done(dnn::library().ForwardBias(
+                  dnn::handle(g.device, stream), &one, plan.x, t.x.data(), plan.w, t.w.data(),
+                  plan.conv, dnn::kImplicitPrecomputedGemm, room, plan.workspace, &zero, plan.y,
+                  t.y.data(), plan.bias, t.bias.data(), identity(), plan.y, t.y.data()),
+              "convolution");
+  });
   return true;
 }
 
@@ -293,12 +299,17 @@ void run_plan(const dnn::Plan& plan, const Geometry& g, const ConvTensors& t) {
   const Tensor workspace = workspace_for(plan.workspace(), t.x.device());
   constexpr int64_t ids[] = {kX, kW, kY};
   void* const data[] = {t.x.data(), t.w.data(), t.y.data()};
-  plan.run(dnn::handle(g.device), ids, data, workspace.defined() ? workspace.data() : nullptr);
+  void* const room = workspace.defined() ? workspace.data() : nullptr;
+  CallKey key(plan.number());
+  for (const void* place : {t.x.data(), t.w.data(), t.y.data(), room}) key.add(place);
+  queue_call(current_stream(g.device), key,
+             [&](CUstream stream) { plan.run(dnn::handle(g.device, stream), ids, data, room); });
 }
 
 // backends.cudnn.benchmark: the first of its kind is run by several engines, and the fastest stays.
 size_t fastest(const std::vector<dnn::Plan>& plans, const Geometry& g, const ConvTensors& t) {
   note_wait("cudnn.benchmark");
+  const SingleLaunches single;  // each call is timed
   Stream* stream = current_stream(g.device);
   size_t best = 0;
   float least = std::numeric_limits<float>::infinity();

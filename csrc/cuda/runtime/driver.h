@@ -184,17 +184,19 @@ inline constexpr CUgraphEdge kEarlyEdge{1, 0, 1, {}};
     (const CUlaunchConfig* config, CUfunction f, void** params, void** extra))
 
 // What older drivers lack: batches of launches need it, and users' kernels are checked with it.
-#define RUSH_CUDA_DRIVER_NEWER(X)                                                             \
-  X(cuFuncGetParamInfo, FuncGetParamInfo,                                                     \
-    (CUfunction f, size_t index, size_t* offset, size_t* size))                               \
-  X(cuGraphCreate, GraphCreate, (CUgraph * graph, unsigned flags))                            \
-  X(cuGraphAddKernelNode_v2, GraphAddKernelNode,                                              \
-    (CUgraphNode * node, CUgraph graph, const CUgraphNode* before, size_t count,              \
-     const CUkernelNode* kernel))                                                             \
-  X(cuGraphAddDependencies_v2, GraphAddDependencies,                                          \
-    (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdge* edges, \
-     size_t count))                                                                           \
-  X(cuGraphExecKernelNodeSetParams_v2, GraphExecKernelNodeSetParams,                          \
+#define RUSH_CUDA_DRIVER_NEWER(X)                                                                \
+  X(cuFuncGetParamInfo, FuncGetParamInfo,                                                        \
+    (CUfunction f, size_t index, size_t* offset, size_t* size))                                  \
+  X(cuGraphCreate, GraphCreate, (CUgraph * graph, unsigned flags))                               \
+  X(cuGraphAddKernelNode_v2, GraphAddKernelNode,                                                 \
+    (CUgraphNode * node, CUgraph graph, const CUgraphNode* before, size_t count,                 \
+     const CUkernelNode* kernel))                                                                \
+  X(cuGraphAddChildGraphNode, GraphAddChildGraphNode,                                            \
+    (CUgraphNode * node, CUgraph graph, const CUgraphNode* before, size_t count, CUgraph child)) \
+  X(cuGraphAddDependencies_v2, GraphAddDependencies,                                             \
+    (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdge* edges,    \
+     size_t count))                                                                              \
+  X(cuGraphExecKernelNodeSetParams_v2, GraphExecKernelNodeSetParams,                             \
     (CUgraphExec exec, CUgraphNode node, const CUkernelNode* kernel))
 
 struct Driver {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
@@ -21,8 +22,8 @@
 #include "core/exposed_memory.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/kept_graph.h"
 #include "cuda/runtime/launch.h"
-#include "cuda/runtime/parameter_layout.h"
 #include "cuda/runtime/stream.h"
 
 namespace rush::cuda {
@@ -38,27 +39,10 @@ constexpr auto kPatience = std::chrono::microseconds(200);
 // launches, before? A batch or two are always on their way, so a queue that is merely not empty says
 // nothing; a GPU that is further behind than these works whatever the host does.
 constexpr int kBatchesPerLook = 24, kBatchesBehind = 8, kLaunchesBehind = 64, kLooksToLeave = 3;
-
-struct Kept {
-  CUfunction f;
-  const ParameterLayout* layout;
-  LaunchShape shape;
-  size_t at;  // of its arguments
-};
-
-struct KeptGraph {
-  CUgraph graph = nullptr;  // whose nodes these are
-  CUgraphExec exec = nullptr;
-  std::vector<CUfunction> functions;
-  std::vector<CUgraphNode> nodes;
-  uint64_t used = 0;  // the number of the batch that used it last
-};
-
-CUkernelNode node_of(const Kept& k, ParameterPointers& args) {
-  const auto& [grid, block, shared] = k.shape;
-  return {k.f,      grid[0], grid[1],     grid[2], block[0], block[1],
-          block[2], shared,  args.data(), nullptr, nullptr,  nullptr};
-}
+// A graph with calls of libraries is good for one set of addresses, and costs as much as some dozen
+// launches. Making one takes credit, which each use gives back; a program whose addresses go on
+// changing loses it, and its calls are not looked at for a while.
+constexpr int kCredit = 512, kCostOfGraph = 4, kCallsToTryAgain = 1 << 14;
 
 uint64_t mixed(uint64_t x) {
   x *= 0x9E3779B97F4A7C15ull;
@@ -88,6 +72,7 @@ class Batch {
   bool add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args, JoinRule join);
   bool add_captured(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,
                     JoinRule join);
+  bool add_call(Stream* stream, const CallKey& key, const CallRun& call);
   void queue() noexcept {
     std::lock_guard lock(mutex_);
     queue_all();
@@ -116,20 +101,22 @@ class Batch {
   void mark(Stream* stream);
   bool has_passed_mark() const;
   bool joins(CUfunction f, const LaunchShape& shape, void** args, JoinRule join);
+  void begin(Stream* stream);
   void keep(CUfunction f, const ParameterLayout& layout, const LaunchShape& shape, void** args);
+  void mix(uint64_t own, bool may_end);
+  bool trusts_calls();
   void queue_all() noexcept;
   void empty() noexcept;
   CUresult queue_kept();
-  const Kept& look_up(size_t i, ParameterPointers& args) const;
+  std::span<const Kept> all() const { return {kept_.data(), count_}; }
   CUresult launch_singly() const;
-  CUresult launch(const KeptGraph& graph) const;
   KeptGraph* find(uint64_t key);
   KeptGraph* make(uint64_t key);
   void forget_old();
   void wake_watcher();
   void watch();
 
-  std::mutex mutex_;  // the last of all: only the driver is called under it
+  std::mutex mutex_;  // the last of all: only the driver and libraries are called under it
   std::condition_variable wakes_;
   bool engaged_ = true, ends_ = false, watched_ = false, awake_ = false;
   int looks_behind_ = 0, since_look_ = 0;
@@ -141,12 +128,14 @@ class Batch {
 
   Stream* stream_ = nullptr;
   bool captured_ = false;  // it will be recorded, not run
-  size_t count_ = 0, bytes_ = 0;
+  size_t count_ = 0, calls_kept_ = 0, bytes_ = 0;
   uint64_t key_ = 0;
   std::array<Kept, kMost> kept_;
   std::unique_ptr<std::byte[]> arguments_{new std::byte[kArgumentBytes]};
 
   ParameterLayouts layouts_;
+  CapturedCalls calls_;
+  int credit_ = kCredit, calls_passed_ = 0;
   std::unordered_map<uint64_t, KeptGraph> graphs_;
   std::vector<uint64_t> seen_ = std::vector<uint64_t>(kSightings);
 };
@@ -200,13 +189,27 @@ bool Batch::joins(CUfunction f, const LaunchShape& shape, void** args, JoinRule 
   return join(arguments_.get() + last.at, last.shape, args[0], shape);
 }
 
+void Batch::begin(Stream* stream) {
+  stream_ = stream;
+  key_ = uint64_t(stream->device);
+  g_pending.store(true, std::memory_order_relaxed);
+  wake_watcher();
+}
+
 void Batch::keep(CUfunction f, const ParameterLayout& layout, const LaunchShape& shape,
                  void** args) {
   std::byte* to = arguments_.get() + bytes_;
   for (size_t i = 0; i < layout.count; ++i)
     std::memcpy(to + layout.offsets[i], args[i], layout.sizes[i]);
-  kept_[count_++] = {f, &layout, shape, bytes_};
+  kept_[count_++] = {.f = f, .layout = &layout, .shape = shape, .at = bytes_};
   bytes_ += layout.bytes;
+}
+
+// Behind what was kept last: its number goes into the batch's, and may end it.
+void Batch::mix(uint64_t own, bool may_end) {
+  own = mixed(own);
+  key_ = mixed(key_ ^ own);
+  if (count_ == kMost || (count_ >= kLeast && may_end && own >> 60 == 0)) queue_all();
 }
 
 bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,
@@ -224,20 +227,39 @@ bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** a
     return false;
   }
   if (bytes_ + layout.bytes > kArgumentBytes) queue_all();
-  if (count_ == 0) {
-    stream_ = stream;
-    key_ = uint64_t(stream->device);
-    g_pending.store(true, std::memory_order_relaxed);
-    wake_watcher();
-  }
+  if (count_ == 0) begin(stream);
   keep(f, layout, shape, args);
-  const uint64_t own = mixed(reinterpret_cast<uintptr_t>(f));
-  key_ = mixed(key_ ^ own);
+  // (Behind a kernel that another may join, no batch ends by its number.)
+  mix(kept_[count_ - 1].identity(), !join);
   uint64_t threads = shape.block[0] * shape.block[1] * shape.block[2];
   for (const unsigned n : shape.grid) threads *= n;
-  // (Behind a kernel that another may join, no batch ends by its number.)
-  if (count_ == kMost || threads >= kLargeThreads || (count_ >= kLeast && !join && own >> 60 == 0))
+  if (threads >= kLargeThreads) queue_all();
+  return true;
+}
+
+bool Batch::trusts_calls() {
+  if (credit_ > 0) return true;
+  if (++calls_passed_ < kCallsToTryAgain) return false;
+  calls_passed_ = 0;
+  credit_ = kCredit / 8;
+  return true;
+}
+
+bool Batch::add_call(Stream* stream, const CallKey& key, const CallRun& call) {
+  std::lock_guard lock(mutex_);
+  if (count_ && stream != stream_) queue_all();
+  if (!is_engaged(stream) || !trusts_calls()) return false;
+  if (calls_.is_full()) {
     queue_all();
+    driver().CtxSynchronize();
+    calls_.clear();
+  }
+  const CapturedCall* known = calls_.find(key, stream->device, call);
+  if (!known) return false;  // whoever makes the call asks for the stream, and so queues the batch
+  if (count_ == 0) begin(stream);
+  kept_[count_++] = {.call = known};
+  ++calls_kept_;
+  mix(kept_[count_ - 1].identity(), true);
   return true;
 }
 
@@ -276,69 +298,51 @@ void Batch::queue_all() noexcept {
 }
 
 void Batch::empty() noexcept {
-  count_ = bytes_ = 0;
+  count_ = calls_kept_ = bytes_ = 0;
   captured_ = false;
   g_pending.store(false, std::memory_order_relaxed);
 }
 
 CUresult Batch::queue_kept() {
   KeptGraph* graph = count_ > 1 ? find(key_) : nullptr;
-  if (!graph) {
-    stats_.single += int64_t(count_);
-    return launch_singly();
-  }
-  graph->used = batches_;
-  if (launch(*graph) != kSuccess) {
+  if (graph) {
+    graph->used = batches_;
+    if (graph->launch(all(), arguments_.get(), stream_->raw_handle()) == kSuccess) {
+      stats_.batched += int64_t(count_ - calls_kept_);
+      stats_.calls += int64_t(calls_kept_);
+      ++stats_.launches;
+      return kSuccess;
+    }
     // The graph's own launch comes last, so none of them has run. It is not tried again.
-    driver().GraphExecDestroy(std::exchange(graph->exec, nullptr));
-    stats_.single += int64_t(count_);
+    graph->destroy();
     ++stats_.refused;
-    return launch_singly();
   }
-  stats_.batched += int64_t(count_);
-  ++stats_.launches;
-  return kSuccess;
-}
-
-// A kernel of the batch, and where its arguments are.
-const Kept& Batch::look_up(size_t i, ParameterPointers& args) const {
-  const Kept& k = kept_[i];
-  for (size_t p = 0; p < k.layout->count; ++p)
-    args[p] = arguments_.get() + k.at + k.layout->offsets[p];
-  return k;
+  stats_.single += int64_t(count_ - calls_kept_);
+  return launch_singly();
 }
 
 CUresult Batch::launch_singly() const {
-  for (size_t i = 0; i < count_; ++i) {
+  for (const Kept& k : all()) {
     ParameterPointers args;
-    const Kept& k = look_up(i, args);
-    if (const CUresult r = launch_now(k.f, stream_, k.shape, args.data())) return r;
+    const CUresult r =
+        k.call ? CapturedCalls::queue(*k.call, stream_->raw_handle())
+               : launch_now(k.f, stream_, k.shape, k.node(arguments_.get(), args).params);
+    if (r != kSuccess) return r;
   }
   return kSuccess;
-}
-
-CUresult Batch::launch(const KeptGraph& graph) const {
-  for (size_t i = 0; i < count_; ++i) {
-    ParameterPointers args;
-    const CUkernelNode node = node_of(look_up(i, args), args);
-    if (const CUresult r = driver().GraphExecKernelNodeSetParams(graph.exec, graph.nodes[i], &node))
-      return r;
-  }
-  return driver().GraphLaunch(graph.exec, stream_->raw_handle());
 }
 
 KeptGraph* Batch::find(uint64_t key) {
   const auto at = graphs_.find(key);
-  if (at == graphs_.end()) {
-    uint64_t& seen = seen_[key % kSightings];
-    if (std::exchange(seen, key) != key) return nullptr;
-    return make(key);
+  if (at != graphs_.end()) {
+    if (!at->second.is_of(all())) return nullptr;
+    if (calls_kept_ && credit_ < kCredit) ++credit_;
+    return &at->second;
   }
-  KeptGraph& g = at->second;
-  if (!g.exec || g.functions.size() != count_) return nullptr;
-  for (size_t i = 0; i < count_; ++i)
-    if (g.functions[i] != kept_[i].f) return nullptr;
-  return &g;
+  const bool known = std::exchange(seen_[key % kSightings], key) == key;
+  if (!known && calls_kept_ == 0) return nullptr;  // (calls were seen before)
+  if (calls_kept_) credit_ -= kCostOfGraph;
+  return make(key);
 }
 
 // Graphs that were not used for long make room. Rare: it waits, for they may run in any stream.
@@ -348,38 +352,20 @@ void Batch::forget_old() {
   for (const auto& [key, g] : graphs_) used.push_back(g.used);
   std::ranges::nth_element(used, used.begin() + ptrdiff_t(used.size() / 2));
   const uint64_t middle = used[used.size() / 2];
-  std::erase_if(graphs_, [&](const auto& entry) {
-    if (entry.second.used > middle) return false;
-    if (entry.second.exec) driver().GraphExecDestroy(entry.second.exec);
-    if (entry.second.graph) driver().GraphDestroy(entry.second.graph);
-    return true;
-  });
+  for (auto at = graphs_.begin(); at != graphs_.end();) {
+    const bool goes = at->second.used <= middle;
+    if (goes) at->second.destroy();
+    at = goes ? graphs_.erase(at) : std::next(at);
+  }
 }
 
-// A chain of the batch's kernels, each of which may begin as the one before ends (Note [Early
-// launches]). One that cannot be made is kept as empty: it is not tried again.
+// One that cannot be made is kept as empty: it is not tried again.
 KeptGraph* Batch::make(uint64_t key) {
   if (graphs_.size() >= kMostGraphs) forget_old();
   KeptGraph& g = graphs_[key];
   g.used = batches_;
-  if (driver().GraphCreate(&g.graph, 0) != kSuccess) return nullptr;
-  const bool early = device_info(stream_->device).major >= 9 && driver().GraphAddDependencies;
-  CUresult result = kSuccess;
-  for (size_t i = 0; i < count_ && result == kSuccess; ++i) {
-    ParameterPointers args;
-    const CUkernelNode node = node_of(look_up(i, args), args);
-    const CUgraphNode* before = i > 0 ? &g.nodes.back() : nullptr;
-    CUgraphNode made = nullptr;
-    result = driver().GraphAddKernelNode(&made, g.graph, early ? nullptr : before,
-                                         before && !early ? 1 : 0, &node);
-    if (result == kSuccess && before && early)
-      result = driver().GraphAddDependencies(g.graph, before, &made, &kEarlyEdge, 1);
-    g.nodes.push_back(made);
-    g.functions.push_back(node.f);
-  }
-  if (result == kSuccess) result = driver().GraphInstantiate(&g.exec, g.graph, 0);
-  if (result != kSuccess) g.exec = nullptr;
-  return g.exec ? &g : nullptr;
+  const bool early = device_info(stream_->device).major >= 9;
+  return g.make(all(), arguments_.get(), early) == kSuccess ? &g : nullptr;
 }
 
 // ---- what is left behind ----
@@ -431,6 +417,12 @@ void Batch::watch() {
   }
 }
 
+// Is nothing kept back?
+bool is_off() {
+  return g_left.load(std::memory_order_relaxed) || g_single.load(std::memory_order_relaxed) ||
+         is_blocking() || !driver().can_batch;
+}
+
 }  // namespace
 
 bool add_to_batch(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,
@@ -438,13 +430,19 @@ bool add_to_batch(CUfunction f, Stream* stream, const LaunchShape& shape, void**
   raise_batch_error();
   const bool captured = any_capture();
   if ((captured ? !join || !is_capturing(stream) : !g_wanted.load(std::memory_order_relaxed)) ||
-      g_left.load(std::memory_order_relaxed) || g_single.load(std::memory_order_relaxed) ||
-      is_blocking() || !driver().can_batch) {
+      is_off()) {
     queue_batch();
     return false;
   }
   return captured ? Batch::get().add_captured(f, stream, shape, args, join)
                   : Batch::get().add(f, stream, shape, args, join);
+}
+
+bool add_call_to_batch(Stream* stream, const CallKey& key, const CallRun& call) {
+  raise_batch_error();
+  if (any_capture() || !g_wanted.load(std::memory_order_relaxed) || is_off()) return false;
+  bind(stream->device);
+  return Batch::get().add_call(stream, key, call);
 }
 
 void queue_batch() noexcept {

@@ -4,9 +4,10 @@
 // A launch takes the driver 3 to 5 us of the host, a node of a graph 0.7 (to set its arguments), and
 // the launch of a graph 3 whatever its length (docs/decisions/segments_of_launches.md). So where the
 // host is what a GPU waits for, launches are kept back until there are some, and queued as a graph.
-// - A graph is found by its kernels alone, in order: grids, blocks and arguments are set each time,
-//   so nothing else has to repeat. Kernels in an order that was not seen before are launched one by
-//   one; at the second sight a graph is made of them.
+// - A graph is found by its kernels alone, in order: grids, blocks and arguments are set each time
+//   (where they differ from the last time's), so nothing else has to repeat. Kernels in an order that
+//   was not seen before are launched one by one; at the second sight a graph is made of them.
+// - Calls of libraries that repeat to the last address are nodes as well: Note [Calls in batches].
 // - There is one batch per process. Whoever needs the driver's name of a stream (Stream::handle), for
 //   a copy, an event, a library, a wait, queues the batch by asking for it; so does a launch in
 //   another stream. Nothing else sees that kernels are late.
@@ -33,6 +34,7 @@ class Stream;
 
 struct LaunchShape {
   unsigned grid[3], block[3], shared;
+  bool operator==(const LaunchShape&) const = default;
 };
 
 // Changes a launch that was kept back so that it does what the next one of its kernel would, too.
@@ -71,6 +73,7 @@ RUSH_API void set_coalesces_launches(bool on);
 struct BatchStats {
   int64_t batched = 0;   // kernels that were queued as nodes of graphs
   int64_t single = 0;    // kernels that were kept back, and then launched one by one
+  int64_t calls = 0;     // of libraries that were queued as nodes of graphs
   int64_t launches = 0;  // of graphs
   int64_t graphs = 0;    // that are kept
   int64_t refused = 0;   // graphs that the driver would not launch

@@ -45,7 +45,9 @@ const Library& library() {
   return found;
 }
 
-Handle handle(int device) {
+Handle handle(int device) { return handle(device, current_stream(device)->handle()); }
+
+Handle handle(int device, CUstream stream) {
   thread_local std::unique_ptr<Handles> handles;
   const Library& l = library();
   check(l.missing.empty(), ErrorKind::Runtime, "cudnn", l.missing);
@@ -54,9 +56,9 @@ Handle handle(int device) {
   Handle& mine = handles->all[size_t(device)];
   CUstream& its = handles->streams[size_t(device)];
   if (!mine) done(l.Create(&mine), "cudnnCreate");  // on the default stream
-  if (const CUstream now = current_stream(device)->handle(); now != its) {
-    done(l.SetStream(mine, now), "cudnnSetStream");
-    its = now;
+  if (stream != its) {
+    done(l.SetStream(mine, stream), "cudnnSetStream");
+    its = stream;
   }
   return mine;
 }

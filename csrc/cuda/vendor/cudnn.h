@@ -91,8 +91,9 @@ struct Library {
 
 // Opened when first asked for; look at `missing` before use.
 const Library& library();
-// The thread's handle on a device, set to its current stream.
+// The thread's handle on a device, set to its current stream, or to another one.
 Handle handle(int device);
+Handle handle(int device, CUstream stream);
 // Raises what cuDNN says.
 void done(int status, const char* what);
 

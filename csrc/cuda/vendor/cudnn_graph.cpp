@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "cuda/runtime/launch_batch.h"
 
 namespace rush::cuda::dnn {
 namespace {
@@ -117,6 +118,11 @@ std::vector<Plan> find_plans(Handle handle, std::span<const Descriptor> operatio
     }
   }
   return found;
+}
+
+// A call that is kept back may launch what the plan has loaded.
+Plan::~Plan() {
+  if (plan_.defined()) queue_batch();
 }
 
 void Plan::run(Handle handle, std::span<const int64_t> ids, std::span<void* const> data,

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "cuda/runtime/library_call.h"
 #include "cuda/vendor/cudnn.h"
 
 namespace rush::cuda::dnn {
@@ -158,14 +159,20 @@ struct Conditions {
 // A graph, planned for one engine.
 class Plan {
  public:
-  Plan(Descriptor plan, int64_t workspace) : plan_(std::move(plan)), workspace_(workspace) {}
+  Plan(Descriptor plan, int64_t workspace)
+      : plan_(std::move(plan)), workspace_(workspace), number_(next_plan_number()) {}
+  Plan(Plan&&) = default;
+  Plan& operator=(Plan&&) = default;
+  ~Plan();
   int64_t workspace() const { return workspace_; }
+  uint64_t number() const { return number_; }
   void run(Handle handle, std::span<const int64_t> ids, std::span<void* const> data,
            void* workspace) const;
 
  private:
   Descriptor plan_;
   int64_t workspace_;
+  uint64_t number_;
 };
 
 // The first engines of the heuristics that meet the conditions, best first; at most `wanted`, none

@@ -1,7 +1,6 @@
 """Profiles of GPUs: CUPTI's times against CUDA events, kernels against ops, idle times."""
 
 import json
-import statistics
 import time
 import warnings
 
@@ -42,10 +41,11 @@ def test_times_of_kernels_are_those_of_events(dtype):
                 end.record()
                 pairs.append((begin, end))
             cuda.synchronize()
-        by_events = statistics.median(1e3 * a.elapsed_time(b) for a, b in pairs)
+        # (Sums on both sides: a run that others on the GPU hold up is in both.)
+        by_events = sum(1e3 * a.elapsed_time(b) for a, b in pairs)
         kernels = on_gpu(prof)
         assert len(kernels) >= 7
-        ours = sum(e.device_time_total for e in kernels) / 7
+        ours = sum(e.device_time_total for e in kernels)
         assert ours == pytest.approx(by_events, rel=0.03)
 
 

@@ -1,6 +1,7 @@
 """Compares Rushlight with PyTorch on the samples of PyTorch's own operator database.
 
-    TORCH_PYTHON=path python tools/opinfo.py [--samples N] [--again] [--report file] [name ...]
+    TORCH_PYTHON=path python tools/opinfo.py [--samples N] [--again] [--device cuda]
+        [--report file] [name ...]
 
 The database (torch.testing._internal; expecttest and hypothesis must be installed beside PyTorch)
 has samples of every op, module and optimiser and inputs that must be refused. PyTorch draws them
@@ -8,8 +9,8 @@ for every dtype that it supports on the CPU and records what it makes of them, o
 Rushlight runs the same calls on the same memory in a process of its own. Results, dtypes, shapes,
 gradients (second ones for float64), in-place, out= and method forms and classes of errors are
 compared here. A name is a section ("op add", "error add", "module nn.Linear", "optimizer SGD") or
-the word behind its kind. Exits with 1 where anything differs that is not in
-tests/conformance/better.py.
+the word behind its kind. With --device cuda our side runs on a GPU. Exits with 1 where anything
+differs that is not in tests/conformance/better.py.
 """
 
 import argparse
@@ -73,6 +74,7 @@ def main():
     parser.add_argument("--samples", type=int, default=10000, help="at most, per op and dtype")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "opinfo")
     parser.add_argument("--again", action="store_true", help="draw what is recorded already")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of our side")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--examples", type=int, default=1, help="shown per kind of difference")
     parser.add_argument("--report", type=pathlib.Path)
@@ -90,9 +92,8 @@ def main():
     start(
         [peer, str(SCRIPTS / "database.py"), str(theirs), str(options.samples)], todo, options.jobs
     )
-    start(
-        [sys.executable, str(SCRIPTS / "samples.py"), str(theirs), str(ours)], names, options.jobs
-    )
+    ran = [sys.executable, str(SCRIPTS / "samples.py"), options.device, str(theirs), str(ours)]
+    start(ran, names, options.jobs)
     sys.exit(report(names, theirs, ours, options))
 
 

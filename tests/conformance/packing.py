@@ -155,6 +155,8 @@ def sparse_parts(x):
 class Unpacker(pickle.Unpickler):
     """Reads them as objects of a library; `wide`, with float64 for narrower floating dtypes."""
 
+    device = "cpu"  # where tensors go
+
     def __init__(self, file, library, wide=False):
         super().__init__(file)
         self.library, self.wide, self.memory, self.data = library, wide, {}, {}
@@ -191,13 +193,13 @@ class Unpacker(pickle.Unpickler):
         return self.dtype(name)
 
     def read_device(self, text):
-        return self.library.device(text)
+        return self.library.device(self.device if text == "cpu" else text)
 
     def read_size(self, sizes):
         return self.library.Size(sizes)
 
     def read_generator(self, seed):
-        return self.library.Generator().manual_seed(seed)
+        return self.library.Generator(self.device).manual_seed(seed)
 
     def read_module(self, name):
         if name.split(".")[0] == "torch":
@@ -226,10 +228,10 @@ class Unpacker(pickle.Unpickler):
                 whole = rl.frombuffer(whole, dtype=dtype, count=len(whole) // dtype.itemsize)
                 if self.wide and name in WIDE:
                     whole = whole.to(self.dtype(name))
-                self.memory[key] = whole
+                self.memory[key] = whole.to(self.device)
             found = self.memory[key].as_strided(shape, stride, offset).detach()
         else:
-            found = rl.empty_strided(shape, stride, dtype=self.dtype(name))
+            found = rl.empty_strided(shape, stride, dtype=self.dtype(name), device=self.device)
         if conj:
             found = found.conj()
         if neg:

@@ -48,7 +48,7 @@ def kept(x, library):
     name = str(x.dtype).split(".")[-1]
     if x.device.type == "meta":
         return name + " on meta", tuple(x.shape), None
-    x = x.detach()
+    x = x.detach().cpu()
     if x.layout != library.strided:
         name, x = f"{x.layout} {name}".split(".")[-1], x.to_dense()
     x = x.resolve_conj().resolve_neg()
@@ -64,7 +64,7 @@ def seeds(results, library):
     found = []
     for r in results:
         ramp = library.linspace(0.5, 1.5, r.numel(), dtype=library.float64).reshape(r.shape)
-        found.append(ramp.to(r.dtype))
+        found.append(ramp.to(r.device, r.dtype))
     return found
 
 
@@ -106,10 +106,10 @@ def call(case, library, wide):
 
 def module_call(case, library, wide):
     """Results of a module, and its inputs and parameters."""
-    from conformance.packing import unpacked
+    from conformance.packing import Unpacker, unpacked
 
     kind, built, state, training, args, kwargs, dtype = unpacked(case.data, library, wide)
-    module = kind(*built[0], **built[1]).to(dtype).train(training)
+    module = kind(*built[0], **built[1]).to(Unpacker.device, dtype).train(training)
     if args is None:
         return [], []
     if state is not None:
@@ -197,10 +197,11 @@ def file_name(name):
     return name.replace("/", "_") + ".pickle"
 
 
-def main(folder, to, names):
-    """Runs the recorded cases of a folder in Rushlight."""
-    from conformance.packing import imported
+def main(device, folder, to, names):
+    """Runs the recorded cases of a folder in Rushlight, on a device."""
+    from conformance.packing import Unpacker, imported
 
+    Unpacker.device = device
     library = imported("rushlight")
     library.set_num_threads(1)
 
@@ -225,4 +226,4 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     from conformance import samples
 
-    samples.main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    samples.main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])

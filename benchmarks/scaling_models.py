@@ -4,10 +4,10 @@
 
 The batch per rank stays the same on any number of ranks (weak scaling). For each number of ranks
 each library has one launch, in which the models train one after the other, the libraries in turn.
-Of each model: steps of DistributedDataParallel; then the same steps without communication, all
-processes still at the same time; on the largest number of ranks also with the gradients averaged
-after backward. A figure is the slowest rank's median over steps. `efficiency` is the step without
-communication over DDP's.
+Of each model, in turns: steps of DistributedDataParallel, and the same steps without communication
+(no_sync), all processes still at the same time; on the largest number of ranks also with the
+gradients averaged after backward. A figure is the slowest rank's median over steps. `efficiency` is
+the step without communication over DDP's.
 
 `hidden` is how much of the communication costs no time, of what could be hidden: buckets whose
 gradients are ready at measured moments of backward are averaged one after the other, each as long
@@ -32,6 +32,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # Samples per rank: steps of a second at most with two threads.
 BATCHES = {"resnet50": 4, "mobilenet_v2": 8, "gnmt_v2": 8, "alexnet": 8, "vgg19": 1, "ncf": 4096}
+ROUNDS = 3  # of DDP and of steps without communication, in turns
 BARRED = ("resnet50", "mobilenet_v2", "gnmt_v2")  # 85% at 8 ranks
 RUN = {"rushlight": "rushlight.distributed.run", "torch": "torch.distributed.run"}
 
@@ -58,7 +59,7 @@ class Rank:
         return self.agree(seconds, self.dist.ReduceOp.MAX)
 
     def median(self, step, warm=1):
-        """Of steps for about args.seconds, at least two: the slowest rank's."""
+        """Of steps for about args.seconds / ROUNDS, at least two: the slowest rank's."""
         for _ in range(warm):
             step()
         times, more = [], 1
@@ -68,7 +69,7 @@ class Rank:
             step()
             times.append(time.perf_counter() - started)
             if len(times) == 1:  # all ranks take as many
-                more = max(2, min(200, round(self.args.seconds / self.slowest(times[0]))))
+                more = max(2, min(200, round(self.args.seconds / ROUNDS / self.slowest(times[0]))))
             more -= 1
         return self.slowest(statistics.median(times))
 
@@ -90,9 +91,19 @@ class Rank:
                             seed=self.rank)  # fmt: skip
         plain = training.model
         found = {"bytes": sum(p.numel() * 4 for p in plain.parameters())}
-        found["alone"] = self.median(training.step)
         training.model = wrapped = parallel(plain)
-        found["ddp"] = self.median(training.step, warm=2)  # the first one orders the buckets
+
+        def alone():
+            with wrapped.no_sync():
+                training.step()
+
+        times = {"alone": [], "ddp": []}
+        for turn in range(ROUNDS):
+            times["ddp"].append(
+                self.median(training.step, warm=1 if turn else 2)
+            )  # (orders buckets)
+            times["alone"].append(self.median(alone))
+        found |= {name: statistics.median(seconds) for name, seconds in times.items()}
         if self.args.overlap:
             found["after"] = self.median(lambda: self.averaged_after(training))
             found |= self.overlap(training, wrapped, found)

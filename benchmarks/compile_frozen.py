@@ -110,7 +110,7 @@ def main() -> int:
     ]
     rows = []
     for case in cases:
-        times = medians(case, sides, args.threads, args.rounds)
+        times = [t.median for t in medians(case, sides, args.threads, args.rounds)]
         rows.append([case.name, *(f"{t * 1e6:,.1f}" for t in times),
                      *(f"{t / times[0]:.2f}" for t in times[1:])])  # fmt: skip
         print(*rows[-1], sep=" | ", flush=True)

@@ -120,7 +120,7 @@ def main() -> int:
         sides = [Side("rushlight", prelude=f"WAY = {way!r}") for way in ways]
         if TORCH_PYTHON:
             sides.append(Side("torch", TORCH_PYTHON, prelude="WAY = 'eager'"))
-        times = medians(Case(name, program, "run()"), sides, 1, args.rounds)
+        times = [t.median for t in medians(Case(name, program, "run()"), sides, 1, args.rounds)]
         ms = [f"{t / calls * 1e3:.3f}" for t in times]
         ratios = [f"{t / times[0]:.2f}" for t in times[1:]]
         if not has_graph:

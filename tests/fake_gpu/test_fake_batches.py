@@ -93,15 +93,19 @@ print(s['engaged'], s['off'])
 
 
 def test_a_gpu_that_is_far_behind_gets_kernels_as_they_come(run):
+    """It is looked at every five milliseconds, so that is a matter of time, not of kernels."""
     code = """
-s = steps(1000)
+import time
+begun, count = time.monotonic(), 0
+while time.monotonic() - begun < 0.3:
+    s = steps(100)
+    count += 400
 print(s['engaged'], s['off'])
-print(s['batched_kernels'] + s['single_kernels'])  # those that were kept back
+kept = s['batched_kernels'] + s['single_kernels']
+print(0 < kept < count, kept == count)
 """
-    out = run(REPEATED + code, FAKE_CUDA_BEHIND="1")
-    assert out[0] == "False None"
-    assert 0 < int(out[1]) < 3000
-    assert run(REPEATED + code) == ["True None", "4000"]  # one that keeps up
+    assert run(REPEATED + code, FAKE_CUDA_BEHIND="1") == ["False None", "True False"]
+    assert run(REPEATED + code) == ["True None", "False True"]  # one that keeps up
 
 
 @pytest.mark.parametrize(

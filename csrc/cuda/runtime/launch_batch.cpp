@@ -32,16 +32,16 @@ namespace {
 constexpr size_t kMost = 32, kLeast = 16;  // kernels in a batch that ends by itself
 constexpr size_t kArgumentBytes = size_t(64) << 10;
 constexpr size_t kMostGraphs = 512, kSightings = 1 << 14;
-// More threads than these are work for some microseconds.
-constexpr uint64_t kLargeThreads = uint64_t(1) << 20;
+// More threads than these are work for tens of microseconds.
+constexpr uint64_t kLargeThreads = uint64_t(1) << 22;
 constexpr auto kPatience = std::chrono::microseconds(200);
-// How far the GPU is behind is asked now and then: is done what was queued so many batches, or
-// launches, before? A batch or two are always on their way, so a queue that is merely not empty says
-// nothing; a GPU that is further behind than these works whatever the host does.
-constexpr int kBatchesPerLook = 24, kBatchesBehind = 8, kLaunchesBehind = 64, kLooksToLeave = 3;
+// How far the GPU is behind is asked now and then: is done what was queued so long, or so many
+// launches, before? A GPU that is further behind works whatever the host does, and will while it is
+// found out that it has caught up.
+constexpr auto kBehind = std::chrono::milliseconds(5);
+constexpr int kLaunchesBehind = 64, kLooksToLeave = 3;
 // A graph with calls of libraries is good for one set of addresses, and costs as much as some dozen
-// launches. Making one takes credit, which each use gives back; a program whose addresses go on
-// changing loses it, and its calls are not looked at for a while.
+// launches. Making one takes credit, which uses give back; without it calls are passed over a while.
 constexpr int kCredit = 512, kCostOfGraph = 4, kCallsToTryAgain = 1 << 14;
 
 uint64_t mixed(uint64_t x) {
@@ -64,8 +64,7 @@ constinit std::atomic<Batch*> g_batch{nullptr};
 class Batch {
  public:
   static Batch& get() {
-    static const bool made = (make_one(), true);
-    (void)made;
+    [[maybe_unused]] static const bool made = (make_one(), true);
     return *g_batch.load(std::memory_order_relaxed);
   }
 
@@ -120,6 +119,7 @@ class Batch {
   std::condition_variable wakes_;
   bool engaged_ = true, ends_ = false, watched_ = false, awake_ = false;
   int looks_behind_ = 0, since_look_ = 0;
+  std::chrono::steady_clock::time_point marked_{};  // when, by a look at batches
   uint64_t batches_ = 0;
   CUevent mark_ = nullptr;  // what was queued when it was recorded, by an earlier look
   int mark_device_ = -1;
@@ -175,11 +175,13 @@ bool Batch::is_engaged(Stream* stream) {
 
 // The other way round, behind a batch that was queued.
 void Batch::look_at_batches() {
-  const uint64_t since = ++batches_ % kBatchesPerLook;
-  if (since == 0) mark(stream_);
-  if (since != kBatchesBehind) return;
-  looks_behind_ = has_passed_mark() ? 0 : looks_behind_ + 1;
+  ++batches_;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - marked_ < kBehind) return;
+  const bool paused = now - marked_ > 4 * kBehind;  // the program did something else
+  looks_behind_ = paused || has_passed_mark() ? 0 : looks_behind_ + 1;
   if (looks_behind_ == kLooksToLeave) engaged_ = false;
+  mark(stream_), marked_ = now;
 }
 
 // Is it part of the last launch now?

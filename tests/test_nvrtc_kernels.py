@@ -417,6 +417,7 @@ def lists_kernels():
             for t in FLOATS
         ],
     )
+    yield "sums", ["rush::list_column_sums<float>"]
     for t in FLOATS:
         c, names = CPP[COMPUTE[t]], []
         # One functor of each kind: the loops are those of pointwise.cu, which takes them all.

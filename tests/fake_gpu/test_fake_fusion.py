@@ -111,3 +111,54 @@ for n in (1, 2):
 """
     )
     assert counts[-2:] == ["1", "2"]
+
+
+@pytest.mark.slow
+def test_last_stages_of_sums_share_a_launch(launched):
+    eager, fused = launched(
+        "lambda: nn.Sequential(*(Rows() for _ in range(3))), rl.ones(4096, 640, device='cuda')"
+    )
+    # Six biases, three norms, and the loss.
+    assert eager.count("reduce_merge") >= 6 and eager.count("join_segments") == 3
+    assert fused.count("list_column_sums") <= 2
+    assert fused.count("reduce_merge") <= 1 and fused.count("join_segments") == 0
+    assert fused.count("reduce_columns") == eager.count("reduce_columns")
+
+
+@pytest.mark.slow
+def test_last_stages_of_sums_of_images(launched):
+    eager, fused = launched(
+        "lambda: nn.Sequential(nn.Conv2d(3, 32, 3), *(Points() for _ in range(2))), "
+        "rl.ones(8, 3, 66, 66, device='cuda')"
+    )
+    assert eager.count("join_segments") == 2 and eager.count("reduce_merge") >= 3
+    assert fused.count("join_segments") == 0 and fused.count("list_column_sums") <= 2
+    assert fused.count("reduce_merge") <= 1
+
+
+def test_a_sum_that_is_used_runs_alone(run_with):
+    """Those of before wait on, and the cast of one comes with it."""
+    *_, first, both = run_with(
+        STEP
+        + """
+xs = [rl.ones(8192, 64, device="cuda", dtype=rl.bfloat16) for _ in range(3)]
+def names(f):
+    f()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        kept = f()
+    found = [e.name for e in seen.events() if e.activity == "kernel"]
+    found = [n.split("rush::")[1].split("<")[0] for n in found]
+    return [n for n in found if "sum" in n or "merge" in n or "copy" in n]
+def one():
+    a, b = xs[0].sum(0), xs[1].sum(0)
+    return a.float(), b.float()
+def used():
+    a, b = one()
+    c = xs[2].sum(0)
+    return a, b, c[None] @ xs[2].t()
+print(names(rl.compile(one)))
+print(names(rl.compile(used)))
+"""
+    )
+    assert first == "['list_column_sums']"
+    assert both == "['list_column_sums', 'list_column_sums']"

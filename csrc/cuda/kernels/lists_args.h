@@ -45,6 +45,20 @@ struct ListJoinArgs {
   void* out[kListMost];
 };
 
+// Sums down columns, kSumColumns per block; see ColumnSums in device/lists.h.
+inline constexpr int kSumColumns = 32, kSumsMost = 112;
+enum SumType : u8 { kSumFloat, kSumHalf, kSumBFloat16 };
+struct ListSumsArgs {
+  i32 tensors;
+  u32 first[kSumsMost + 1];  // the first block of each, and behind the last one
+  const void* from[kSumsMost];
+  void* out[kSumsMost];
+  u32 columns[kSumsMost], segments[kSumsMost], step[kSumsMost];
+  bool by_tree[kSumsMost];
+  SumType rounded[kSumsMost], type[kSumsMost];
+};
+static_assert(sizeof(ListSumsArgs) <= 4096);
+
 struct ListUnscaleArgs {
   ListPieces pieces;
   void* data[kListMost];

@@ -288,8 +288,41 @@ bool list_norm(std::span<const FlatTensor> tensors, double p, std::span<const Te
   return true;
 }
 
+// ---- sums ----
+
+const KernelFamily kColumnSums{
+    "lists.cu", [](uint64_t) { return std::string("rush::list_column_sums<float>"); }};
+
+SumType sum_type(DType t) {
+  return t == DType::Float16 ? kSumHalf : t == DType::BFloat16 ? kSumBFloat16 : kSumFloat;
+}
+
+void list_column_sums(std::span<const ColumnSums> from, std::span<const Tensor> outs) {
+  ListSumsArgs args{};
+  const auto send = [&] {
+    const u32 blocks = args.first[args.tensors];
+    if (blocks > 0) launch(kColumnSums, 0, outs[0].device().index, {blocks}, {kThreads}, args);
+    args.tensors = 0;
+  };
+  for (size_t k = 0; k < outs.size(); ++k) {
+    const ColumnSums& sums = from[k];
+    if (args.tensors == kSumsMost) send();
+    const int slot = args.tensors++;
+    args.from[slot] = sums.partial.data<float>() + sums.first;
+    args.out[slot] = outs[k].data();
+    args.columns[slot] = u32(outs[k].numel());
+    args.segments[slot] = u32(sums.segments);
+    args.step[slot] = u32(sums.step);
+    args.by_tree[slot] = sums.by_tree;
+    args.rounded[slot] = sum_type(sums.rounded);
+    args.type[slot] = sum_type(outs[k].dtype());
+    args.first[slot + 1] = args.first[slot] + (args.columns[slot] + kSumColumns - 1) / kSumColumns;
+  }
+  send();
+}
+
 const bool registered = [] {
-  list_loops(DeviceType::CUDA) = {list_pointwise, list_copy,  list_fill,
+  list_loops(DeviceType::CUDA) = {list_pointwise, list_copy,  list_fill,   list_column_sums,
                                   list_norm,      list_scale, list_unscale};
   return true;
 }();

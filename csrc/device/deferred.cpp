@@ -120,6 +120,20 @@ bool Queue::take_cast_of_sums(const Tensor& x, const Tensor& out) {
   return true;
 }
 
+Tensor Queue::contiguous_cast(const Tensor& t) {
+  const Tensor form = arranged_form(t);
+  if (running_ || !owns(form.impl())) return {};
+  const size_t number = recipe_of(form.impl()) - 1;
+  const Recipe& made = number < kMostWaiting ? waiting_[number] : late_[number - kMostWaiting];
+  const Tensor from = made.operands[0];
+  if (made.kind != Kind::Convert || made.sums || !from.impl()->storage.load()) return {};
+  const Tensor out = make_pending(t.sizes(), {}, t.dtype(), t.device());
+  if (!list_loops(out).moves_channels || !list_loops(out).moves_channels(from, out)) return {};
+  const Tensor* operands[] = {&from};
+  if (!queue_step(Kind::Convert, 0, operands, out, {}, {})) return {};
+  return over_pending(out, {});
+}
+
 bool Queue::take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out) {
   if (running_ || row.width > kLongestRow || !fused_loops(out).takes_rows ||
       !fused_loops(out).takes_rows(row, out.dtype()))
@@ -287,6 +301,7 @@ bool takes_sums(const Tensor& out) {
          is_contiguous(out.sizes(), out.strides());
 }
 void take_sums(ColumnSums sums, const Tensor& out) { queue().take_sums(std::move(sums), out); }
+Tensor contiguous_cast(const Tensor& t) { return queue().contiguous_cast(t); }
 void flush(const char* why, const char* by) { queue().flush(why, by); }
 Counters counters() { return queue().counters; }
 void report_to(Report* report) { queue().report = report; }

@@ -27,7 +27,7 @@ inline void set_recipe(TensorImpl* form, size_t number) { form->cut_at.code = ui
 // Some steps share no pass with others, but one launch serves many of them (device/lists.h). They
 // have a list of their own.
 // - Conversions of the elements of a dense tensor: the gradients of weights that were cast, and the
-//   weights. They leave the queue at the next flush. Those that make elements wider wait until
+//   weights; those of convolutions change their layout with it. They leave the queue at the next flush. Those that make elements wider wait until
 //   somebody asks for one of them, or all that waits has to run: until then the narrow ones are kept,
 //   which take less memory than the wide ones would. The others run with that flush.
 // - Sums down columns, gradients of biases and norms, of which the large part is done: they hold what
@@ -51,6 +51,7 @@ class Queue {
   bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out);
   bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
   void take_sums(ColumnSums sums, const Tensor& out);
+  Tensor contiguous_cast(const Tensor& t);
   // All that waits; or, where a result is asked for, all but what can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
   // A signal handler may run ops while the queue is: they see pending results as other threads do.

@@ -52,14 +52,21 @@ class SeenPass {
   const int before_ = std::uncaught_exceptions();
 };
 
+bool moves_channels(const Recipe& cast) {
+  const Tensor& from = cast.operands[0];
+  return !lie_alike(from, cast.out) && list_loops(cast.out).moves_channels &&
+         list_loops(cast.out).moves_channels(from, cast.out);
+}
+
 // Is it a conversion that one launch can do together with others? See Note [What waits longer].
 bool is_cast_of_memory(const Recipe& r) {
   if (r.kind != FusedStep::Kind::Convert) return false;
   const Tensor& from = r.operands[0];
   return is_floating(from.dtype()) && is_floating(r.out.dtype()) && from.dtype() != r.out.dtype() &&
          from.device() == r.out.device() && device_traits(r.out.device()).asynchronous &&
-         list_loops(r.out).copy && from.impl()->storage.load() && lie_alike(from, r.out) &&
-         is_dense(r.out.sizes(), r.out.strides());
+         list_loops(r.out).copy && from.impl()->storage.load() &&
+         (moves_channels(r) ||
+          (lie_alike(from, r.out) && is_dense(r.out.sizes(), r.out.strides())));
 }
 
 // Steps of complex32 go one by one: in a pass, what is NaN has another sign now and then.
@@ -211,7 +218,7 @@ void Queue::set_casts_apart(const TensorImpl* asked) {
   for (size_t s = 0; s < waiting_.size(); ++s) number(s + 1);
 }
 
-// Casts from one type to one other, or sums.
+// Casts from one type to one other, all with their channels moved or none; or sums.
 void Queue::run_list(std::span<const Recipe* const> alike, Report::Flush* told) {
   const SeenPass seen(alike);
   std::vector<Tensor> from, to;
@@ -226,6 +233,8 @@ void Queue::run_list(std::span<const Recipe* const> alike, Report::Flush* told) 
   const bool several = alike.size() > 1;
   if (!sums.empty())
     list_loops(to[0]).column_sums(sums, to);
+  else if (moves_channels(*alike[0]))
+    list_loops(to[0]).move_channels(from, to);
   else if (several)
     list_loops(to[0]).copy(from, to);
   else
@@ -278,8 +287,9 @@ std::vector<const Recipe*> Queue::late_for(const TensorImpl* asked) const {
 void Queue::run_late(std::vector<const Recipe*> wanted, Report::Flush* told) {
   const auto kind = [](const Recipe* r) {
     const Device on = r->out.device();
-    return r->sums ? std::tuple(on.index, true, DType::Float32, DType::Float32)
-                   : std::tuple(on.index, false, r->operands[0].dtype(), r->out.dtype());
+    return r->sums ? std::tuple(on.index, 2, DType::Float32, DType::Float32)
+                   : std::tuple(on.index, int(moves_channels(*r)), r->operands[0].dtype(),
+                                r->out.dtype());
   };
   std::ranges::stable_sort(wanted, {}, kind);
   struct Left {  // also where memory is missing

@@ -49,6 +49,9 @@ struct ListLoops {
   void (*pointwise)(const ListWork& work) = nullptr;
   // to[k] = from[k], which lie alike; each list has one real floating type.
   void (*copy)(std::span<const Tensor> from, std::span<const Tensor> to) = nullptr;
+  // The same for images, or the weights of convolutions: one of the two has its channels last.
+  void (*move_channels)(std::span<const Tensor> from, std::span<const Tensor> to) = nullptr;
+  bool (*moves_channels)(const Tensor& from, const Tensor& to) = nullptr;  // has it a way for them?
   void (*fill)(std::span<const Tensor> tensors, double value) = nullptr;
   // outs[k], contiguous and of float32 or a half type, becomes the sums of from[k].
   void (*column_sums)(std::span<const ColumnSums> from, std::span<const Tensor> outs) = nullptr;

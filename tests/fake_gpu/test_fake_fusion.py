@@ -76,7 +76,7 @@ def test_norms_of_images(launched):
     assert eager.count("group_map_last") == 4 and eager.count("fused_group_map") == 0
     # One gradient has nothing behind it that could wait.
     assert fused.count("fused_group_map") == 3 and fused.count("group_map_last") == 1
-    assert fused.count("group_sums_last") == eager.count("group_sums_last")
+    assert fused.count("group_sums_joined") == eager.count("group_sums_last")
 
 
 def test_rotary_embeddings_are_one_kernel(run_with):
@@ -162,3 +162,24 @@ print(names(rl.compile(used)))
     )
     assert first == "['list_column_sums']"
     assert both == "['list_column_sums', 'list_column_sums']"
+
+
+@pytest.mark.slow
+def test_weights_of_convolutions_are_cast_and_moved_together(run_with_cudnn):
+    both = (
+        "lambda: nn.Sequential(nn.Conv2d(16, 32, 3), *(Points() for _ in range(2))), "
+        "rl.ones(2, 16, 18, 18, device='cuda')"
+    )
+    eager, fused = json.loads(run_with_cudnn(STEP + f"print(json.dumps(both({both})))")[-1])
+
+    def moves(names):
+        return sum(n.startswith("copy_") and n != "copy_flat" for n in names)
+
+    # Each of three weights forward and again backward (but for the first layer's), and its
+    # gradient: one launch each for all weights, and all gradients.
+    assert fused.count("list_move_channels") == 2
+    assert moves(eager) - moves(fused) == 3 + 2 + 3
+    assert fused.count("cudnn_plan") == eager.count("cudnn_plan") == 8
+    # A sample's last block joins its sums.
+    assert fused.count("group_sums_joined") == eager.count("group_sums_last") == 4
+    assert fused.count("group_moments_last") + fused.count("group_means_last") == 0

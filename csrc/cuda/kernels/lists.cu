@@ -163,6 +163,37 @@ __global__ void __launch_bounds__(kThreads) list_column_sums(ListSumsArgs args) 
     typed<C>(args.out[t])[c] = sum;
 }
 
+// From (batch, channels, points) to (batch, points, channels), or (`!last`) back. A block reads its
+// part in the order in which it lies, and writes it in that in which it is to lie.
+template <class To, class From, bool last>
+__global__ void __launch_bounds__(kThreads) list_move_channels(ListMoveArgs args) {
+  after_earlier();
+  __shared__ From held[kMovedElements];
+  const int t = tensor_of(args.first, args.tensors, blockIdx.x);
+  const u32 channels = args.channels[t], points = args.points[t], part = args.part[t];
+  const u32 parts = (channels + part - 1) / part, own = blockIdx.x - args.first[t];
+  const u32 sample = own / parts, begin = (own - sample * parts) * part;
+  const u32 count = begin + part < channels ? part : channels - begin;
+  const i64 base = i64(sample) * channels * points;
+  const From* from = typed<From>(args.from[t]) + base;
+  To* to = typed<To>(args.to[t]) + base;
+  // Both number the elements of the part as they lie: along points, or along channels.
+  const auto by_points = [&](u32 i) { return begin * points + i; };
+  const auto by_channels = [&](u32 i) {
+    const u32 point = i / count;
+    return point * channels + begin + (i - point * count);
+  };
+  for (u32 i = threadIdx.x; i < count * points; i += kThreads)
+    held[i] = from[last ? by_points(i) : by_channels(i)];
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < count * points; i += kThreads) {
+    const u32 across = last ? count : points;  // elements of a run of what is written
+    const u32 run = i / across, at = i - run * across;
+    const From x = held[at * (last ? points : count) + run];
+    to[last ? by_channels(i) : by_points(i)] = convert<To>(x);
+  }
+}
+
 // U packs, a block's threads apart: all are read before one is written. What is left in `bad` is nan
 // if an element is nan or infinite, else 0.
 template <class C, class T, int V, int U>

@@ -59,6 +59,19 @@ struct ListSumsArgs {
 };
 static_assert(sizeof(ListSumsArgs) <= 4096);
 
+// Images of (batch, channels, points), a part of the channels of one per block; see
+// ListLoops::move_channels. Elements of a block's part pass through shared memory.
+inline constexpr int kMovedElements = 4096, kMovedChannels = 256;
+struct ListMoveArgs {
+  i32 tensors;
+  u32 first[kListMost + 1];  // the first block of each, and behind the last one
+  const void* from[kListMost];
+  void* to[kListMost];
+  u32 channels[kListMost], points[kListMost];
+  u32 part[kListMost];  // channels per block
+};
+static_assert(sizeof(ListMoveArgs) <= 4096);
+
 struct ListUnscaleArgs {
   ListPieces pieces;
   void* data[kListMost];

@@ -108,8 +108,8 @@ struct Outputs {
   const Tensor& out;
   const Tensor* second = nullptr;  // of out's shape
   double count = 0;
-  // Of a sum whose last stage may wait (Note [What waits longer] in device/deferred_queue.h): where it
-  // goes, `out` being how that is seen, without memory. Nothing is done where it cannot.
+  // Of a sum whose last stage may wait (Note [What waits longer] in device/deferred_queue.h): where
+  // it goes, `out` being how that is seen, without memory. Nothing is done where it cannot.
   const Tensor* later = nullptr;
 };
 

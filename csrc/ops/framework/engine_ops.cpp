@@ -1,5 +1,6 @@
 // The few ops that the engine needs, handed to it here: autograd may not include ops.
 #include "core/memoryless.h"
+#include "device/deferred.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -60,6 +61,7 @@ const bool g_filled = [] {
     copy_(out, t);
     return out;
   };
+  ops.lay_out_pending = deferred::contiguous_cast;
   ops.ones_like = [](const Tensor& t) { return ones_like(t); };
   ops.zeros = [](IntList sizes, DType dtype, Device device) {
     return zeros(sizes, dtype, std::nullopt, device);

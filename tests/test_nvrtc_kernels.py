@@ -417,6 +417,17 @@ def lists_kernels():
             for t in FLOATS
         ],
     )
+    yield "sums", ["rush::list_column_sums<float>"]
+    few = [CPP[t] for t in FLOATS if t != "f64"]
+    yield (
+        "moves",
+        [
+            f"rush::list_move_channels<{to}, {x}, {last}>"
+            for to in few
+            for x in few
+            for last in ("true", "false")
+        ],
+    )
     for t in FLOATS:
         c, names = CPP[COMPUTE[t]], []
         # One functor of each kind: the loops are those of pointwise.cu, which takes them all.
@@ -497,6 +508,9 @@ def group_norm_kernels():
                           for k in ("", "_apply", "_backward")]  # fmt: skip
                 names += [f"rush::group_norm{k}_held<{c}, {own}, {w}, {v}, {held}>"
                           for k in ("", "_backward") for held in (4, 8, 16)]  # fmt: skip
+                for kind in ("GroupMoments", "GroupGradSums"):
+                    how = f"rush::{kind}<{own}, {c}>, {c}, {own}, {w}, {v}"
+                    names += [f"rush::group_sums_joined<{how}>"]
                 for kind in ("GroupNormalize", "GroupInputGrad"):
                     names += [f"rush::group_map_last<rush::{kind}<{own}, {w}, {c}>, {own}, {v}>"]
         yield t, names + [f"rush::group_means_last<{c}, {w}>" for w in {own, c}]

@@ -50,6 +50,10 @@ Tensor first_gradient(const Tensor& t, const Tensor& g) {
   const bool dense = is_dense(t.sizes(), t.strides());
   const bool fits = dense ? same_layout(t.sizes(), g.strides(), t.strides()) : g.is_contiguous();
   const bool keeps_graph = grad_enabled();
+  if (fits && !keeps_graph && is_pending(g) && is_laid_out_otherwise(g)) {
+    // It is wanted as it is seen: by optimisers, which would have it copied.
+    if (Tensor own = engine_ops().lay_out_pending(g); own.defined()) return own;
+  }
   if (fits && nobody_else_holds(g) && (keeps_graph || !g.impl()->autograd)) return g;
   if (fits && !keeps_graph) {
     if (Tensor own = without_base(g); own.defined()) return own;

@@ -47,6 +47,8 @@ struct EngineOps {
   Tensor (*cast)(const Tensor& g, DType dtype);
   Tensor (*clone)(const Tensor& t);
   Tensor (*clone_strided)(const Tensor& t, IntList strides);  // a copy with this layout
+  // Of a pending gradient that lies otherwise than it is seen: one that does not, or undefined.
+  Tensor (*lay_out_pending)(const Tensor& g);
   Tensor (*ones_like)(const Tensor& t);
   Tensor (*zeros)(IntList sizes, DType dtype, Device device);
   void (*copy)(const Tensor& dst, const Tensor& src);

@@ -90,10 +90,48 @@ bool Queue::queue_step(Kind kind, unsigned fn, std::span<const Tensor* const> op
   for (const Tensor* t : operands) {
     if (!may_be_read_later(*t, out.device())) return false;
   }
+  if (kind == Kind::Convert && take_cast_of_sums(*operands[0], out)) return true;
   Recipe r{kind, uint8_t(params.size()), uint16_t(fn), compute, {}, {}, out, source_here()};
   std::copy(params.begin(), params.end(), r.params.begin());
   add(std::move(r), operands);
   return true;
+}
+
+// See Note [What waits longer].
+void Queue::take_sums(ColumnSums sums, const Tensor& out) {
+  if (!running_ && holds_too_much()) flush("many sums were waiting", nullptr);
+  Recipe r{Kind::Convert, 0, 0, DType::Float32, {}, {}, out, source_here()};
+  r.operands[0] = sums.partial;
+  r.sums = std::make_shared<const ColumnSums>(std::move(sums));
+  out.impl()->set(TensorImpl::kContiguous, true);
+  std::lock_guard lock(queues().mutex);
+  late_.push_back(std::move(r));
+  set_recipe(out.impl(), kMostWaiting + late_.size());
+  ++counters.steps;
+}
+
+bool Queue::take_cast_of_sums(const Tensor& x, const Tensor& out) {
+  const Tensor form = arranged_form(x);
+  if (form.impl()->storage.load() || !is_late(form.impl())) return false;
+  const Recipe& made = late_[recipe_of(form.impl()) - kMostWaiting - 1];
+  if (!made.sums || made.sums->rounded != form.dtype() || !takes_sums(out) || !lie_alike(form, out))
+    return false;
+  take_sums(*made.sums, out);
+  return true;
+}
+
+Tensor Queue::contiguous_cast(const Tensor& t) {
+  const Tensor form = arranged_form(t);
+  if (running_ || !owns(form.impl())) return {};
+  const size_t number = recipe_of(form.impl()) - 1;
+  const Recipe& made = number < kMostWaiting ? waiting_[number] : late_[number - kMostWaiting];
+  const Tensor from = made.operands[0];
+  if (made.kind != Kind::Convert || made.sums || !from.impl()->storage.load()) return {};
+  const Tensor out = make_pending(t.sizes(), {}, t.dtype(), t.device());
+  if (!list_loops(out).moves_channels || !list_loops(out).moves_channels(from, out)) return {};
+  const Tensor* operands[] = {&from};
+  if (!queue_step(Kind::Convert, 0, operands, out, {}, {})) return {};
+  return over_pending(out, {});
 }
 
 bool Queue::take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out) {
@@ -162,8 +200,8 @@ void Queue::number(size_t recipe) const {
 
 bool Queue::copy_recipes(const TensorImpl* form, std::vector<Recipe>& to) const {
   const auto gives = [&](const Recipe& r) { return r.gives(form); };
-  if (const auto cast = std::ranges::find_if(casts_, gives); cast != casts_.end()) {
-    to.push_back(*cast);
+  if (const auto late = std::ranges::find_if(late_, gives); late != late_.end()) {
+    to.push_back(*late);
     return true;
   }
   const auto at = std::ranges::find_if(waiting_, gives);
@@ -257,6 +295,13 @@ bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tenso
 bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out) {
   return queue().queue_join(first, second, dim, out);
 }
+bool takes_sums(const Tensor& out) {
+  const DType t = out.dtype();
+  return list_loops(out).column_sums && (t == DType::Float32 || is_reduced_float(t)) &&
+         is_contiguous(out.sizes(), out.strides());
+}
+void take_sums(ColumnSums sums, const Tensor& out) { queue().take_sums(std::move(sums), out); }
+Tensor contiguous_cast(const Tensor& t) { return queue().contiguous_cast(t); }
 void flush(const char* why, const char* by) { queue().flush(why, by); }
 Counters counters() { return queue().counters; }
 void report_to(Report* report) { queue().report = report; }

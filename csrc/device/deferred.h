@@ -27,6 +27,7 @@
 
 #include "core/source.h"
 #include "device/fused.h"
+#include "device/lists.h"
 
 namespace rush::deferred {
 
@@ -41,6 +42,14 @@ RUSH_API bool queue_step(FusedStep::Kind kind, unsigned fn, std::span<const Tens
 RUSH_API bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
 // The same for two tensors, one behind the other along a dim.
 RUSH_API bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out);
+// Sums down columns whose last stage, which is all that is left of them, waits for those of others; see
+// Note [What waits longer] in device/deferred_queue.h. `out` is_unborn(), and takes_sums() said yes.
+bool takes_sums(const Tensor& out);
+void take_sums(ColumnSums sums, const Tensor& out);
+// Of a pending t whose form lies otherwise than t does, and is a conversion of memory: another tensor of
+// its values, whose form lies as it does. Converting moves the elements all the same, which saves moving
+// them again. Undefined: it is nothing like that.
+RUSH_API Tensor contiguous_cast(const Tensor& t);
 // Calls of NormLoops and SoftmaxLoops as such steps.
 bool take_row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
                    bool centred, double eps, const Tensor& y, const Tensor& mean,

@@ -192,6 +192,7 @@ bool lie_alike(const Tensor& a, const Tensor& b) {
 }
 
 std::string name_of(const Recipe& r) {
+  if (r.sums) return "sum";
   if (r.kind == Kind::Rows) {
     static constexpr const char* names[] = {
         "layer_norm",          "layer_norm_backward", "softmax",
@@ -211,6 +212,7 @@ std::string name_of(const Recipe& r) {
 
 void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& out,
                std::span<const Tensor> beside) {
+  if (r.sums) return list_loops(out).column_sums({r.sums.get(), 1}, {&out, 1});
   const PointwiseLoops& loops = pointwise_loops(out);
   switch (r.kind) {
     case Kind::Convert:

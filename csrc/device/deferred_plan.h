@@ -10,12 +10,15 @@
 #include "core/small_vector.h"
 #include "core/source.h"
 #include "device/fused.h"
+#include "device/lists.h"
 
 namespace rush::deferred {
 
 // As many steps wait at most: loops without a reader must not keep their inputs for good. Sets of
 // groups fit into a word.
 inline constexpr size_t kMostWaiting = 64;
+// And as many sums longer than that.
+inline constexpr size_t kMostLateSums = 128;
 
 struct Recipe {
   FusedStep::Kind kind;
@@ -28,6 +31,8 @@ struct Recipe {
   SourcePoint source;
   std::shared_ptr<const RowStep> row{};  // of steps over rows; copies for other threads share it
   int dim = 0;                           // of joins
+  // Of the last stage of sums, which is no step of a pass: Note [What waits longer].
+  std::shared_ptr<const ColumnSums> sums{};
 
   int operand_count() const { return FusedStep::operand_count(kind, row.get()); }
   ParamSpan params_span() const { return {params.data(), params_count}; }

@@ -23,13 +23,17 @@ Queues& queues();
 inline uint32_t recipe_of(const TensorImpl* form) { return form->cut_at.code; }
 inline void set_recipe(TensorImpl* form, size_t number) { form->cut_at.code = uint32_t(number); }
 
-// Note [Casts that wait longer]
-// A step that only converts the elements of a dense tensor shares no pass with others, but one
-// launch serves many of them (device/lists.h). So they leave the queue for a list of their own, at
-// the next flush: the gradients of weights that were cast, and the weights.
-// - Those that make elements wider wait until somebody asks for one of them, or all that waits has
-//   to run: until then the narrow ones are kept, which take less memory than the wide ones would.
-// - The others run with that flush.
+// Note [What waits longer]
+// Some steps share no pass with others, but one launch serves many of them (device/lists.h). They
+// have a list of their own.
+// - Conversions of the elements of a dense tensor: the gradients of weights that were cast, and the
+//   weights; those of convolutions change their layout with it. They leave the queue at the next flush. Those that make elements wider wait until
+//   somebody asks for one of them, or all that waits has to run: until then the narrow ones are kept,
+//   which take less memory than the wide ones would. The others run with that flush.
+// - Sums down columns, gradients of biases and norms, of which the large part is done: they hold what
+//   the blocks of that have found, and wait like conversions to wider elements. One that is
+//   converted becomes another such sum. The latest one, where it is asked for, runs alone: somebody goes
+//   on with it, while those of before are gradients that nobody wants yet.
 
 class Queue {
  public:
@@ -46,13 +50,15 @@ class Queue {
                   const Tensor& out, ParamSpan params, DType compute);
   bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out);
   bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
-  // All that waits; or, where a result is asked for, all but casts that can wait longer.
+  void take_sums(ColumnSums sums, const Tensor& out);
+  Tensor contiguous_cast(const Tensor& t);
+  // All that waits; or, where a result is asked for, all but what can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
   // A signal handler may run ops while the queue is: they see pending results as other threads do.
   bool is_running() const { return running_; }
   uint32_t references_to(const TensorImpl* form) const {
     uint32_t n = 0;
-    for (const std::vector<Recipe>* recipes : {&waiting_, &casts_}) {
+    for (const std::vector<Recipe>* recipes : {&waiting_, &late_}) {
       for (const Recipe& r : *recipes) {
         n += r.gives(form);
         for (const Tensor& operand : r.operands) n += operand.impl() == form;
@@ -60,7 +66,7 @@ class Queue {
     }
     return n;
   }
-  bool owns(const TensorImpl* form) const { return waits(form) || is_cast_apart(form); }
+  bool owns(const TensorImpl* form) const { return waits(form) || is_late(form); }
   // For another thread, under the mutex of all queues: the recipes of `form` and of all that it is
   // computed from, the inputs first. False: it is not in this queue.
   bool copy_recipes(const TensorImpl* form, std::vector<Recipe>& to) const;
@@ -77,18 +83,21 @@ class Queue {
   void run_one_by_one(const Group& group, const Plan& plan);
   void run_waiting(Report::Flush* told);
   void set_casts_apart(const TensorImpl* asked);
-  void run_casts(bool wider, Report::Flush* told);
-  void run_list(std::span<const Recipe* const> casts, Report::Flush* told);
+  void run_late(std::vector<const Recipe*> wanted, Report::Flush* told);
+  void run_list(std::span<const Recipe* const> alike, Report::Flush* told);
+  std::vector<const Recipe*> late_for(const TensorImpl* asked) const;
+  bool holds_too_much() const;
+  bool take_cast_of_sums(const Tensor& x, const Tensor& out);
   const Tensor& known_number(const Tensor& number) const;
   bool waits(const TensorImpl* form) const {
     const size_t number = recipe_of(form);
     return number > 0 && number <= waiting_.size() && waiting_[number - 1].gives(form);
   }
-  // Is it among the casts that wait longer? They are counted behind the others.
-  bool is_cast_apart(const TensorImpl* form) const {
+  // Is it among those that wait longer? They are counted behind the others.
+  bool is_late(const TensorImpl* form) const {
     const size_t number = recipe_of(form);
-    return number > kMostWaiting && number <= kMostWaiting + casts_.size() &&
-           casts_[number - kMostWaiting - 1].gives(form);
+    return number > kMostWaiting && number <= kMostWaiting + late_.size() &&
+           late_[number - kMostWaiting - 1].gives(form);
   }
   // Of the step whose result t is. Those beside a result do not count: nobody reads them late.
   int number_of(const Tensor& t) const {
@@ -99,7 +108,7 @@ class Queue {
 
   // Both are changed under the mutex of all queues.
   std::vector<Recipe> waiting_;
-  std::vector<Recipe> casts_;  // see Note [Casts that wait longer]
+  std::vector<Recipe> late_;  // see Note [What waits longer]
   bool running_ = false;
 };
 

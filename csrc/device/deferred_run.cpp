@@ -1,7 +1,8 @@
-// What runs of a queue: see Note [What runs of a queue] and Note [Casts that wait longer].
+// What runs of a queue: see Note [What runs of a queue] and Note [What waits longer].
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <tuple>
 #include <unordered_map>
 
 #include "core/modes.h"
@@ -20,7 +21,8 @@ void give_memory(const Tensor& form) {
 }
 
 void give_memory_beside(const Recipe& r) {
-  if (!r.row) return;
+  // Sums over rows may wait on: the device takes them, or gives them memory.
+  if (!r.row || (r.row->fn == RowOp::NormBackward && list_loops(r.out).column_sums)) return;
   for (const Tensor& t : r.row->beside)
     if (t.defined()) give_memory(t);
 }
@@ -50,14 +52,21 @@ class SeenPass {
   const int before_ = std::uncaught_exceptions();
 };
 
-// Is it a conversion that one launch can do together with others? See Note [Casts that wait longer].
+bool moves_channels(const Recipe& cast) {
+  const Tensor& from = cast.operands[0];
+  return !lie_alike(from, cast.out) && list_loops(cast.out).moves_channels &&
+         list_loops(cast.out).moves_channels(from, cast.out);
+}
+
+// Is it a conversion that one launch can do together with others? See Note [What waits longer].
 bool is_cast_of_memory(const Recipe& r) {
   if (r.kind != FusedStep::Kind::Convert) return false;
   const Tensor& from = r.operands[0];
   return is_floating(from.dtype()) && is_floating(r.out.dtype()) && from.dtype() != r.out.dtype() &&
          from.device() == r.out.device() && device_traits(r.out.device()).asynchronous &&
-         list_loops(r.out).copy && from.impl()->storage.load() && lie_alike(from, r.out) &&
-         is_dense(r.out.sizes(), r.out.strides());
+         list_loops(r.out).copy && from.impl()->storage.load() &&
+         (moves_channels(r) ||
+          (lie_alike(from, r.out) && is_dense(r.out.sizes(), r.out.strides())));
 }
 
 // Steps of complex32 go one by one: in a pass, what is NaN has another sign now and then.
@@ -202,67 +211,106 @@ void Queue::set_casts_apart(const TensorImpl* asked) {
       left.push_back(std::move(waiting_[s]));
       continue;
     }
-    casts_.push_back(std::move(waiting_[s]));
-    set_recipe(casts_.back().out.impl(), kMostWaiting + casts_.size());
+    late_.push_back(std::move(waiting_[s]));
+    set_recipe(late_.back().out.impl(), kMostWaiting + late_.size());
   }
   waiting_.swap(left);
   for (size_t s = 0; s < waiting_.size(); ++s) number(s + 1);
 }
 
-// Casts from one type to one other.
-void Queue::run_list(std::span<const Recipe* const> casts, Report::Flush* told) {
-  const SeenPass seen(casts);
+// Casts from one type to one other, all with their channels moved or none; or sums.
+void Queue::run_list(std::span<const Recipe* const> alike, Report::Flush* told) {
+  const SeenPass seen(alike);
   std::vector<Tensor> from, to;
-  for (const Recipe* r : casts) {
-    from.push_back(r->operands[0]);
+  std::vector<ColumnSums> sums;
+  for (const Recipe* r : alike) {
+    if (r->sums)
+      sums.push_back(*r->sums);
+    else
+      from.push_back(r->operands[0]);
     to.push_back(make_tensor(r->out.sizes(), r->out.strides(), r->out.dtype(), r->out.device()));
   }
-  const bool several = casts.size() > 1;
-  if (several)
+  const bool several = alike.size() > 1;
+  if (!sums.empty())
+    list_loops(to[0]).column_sums(sums, to);
+  else if (moves_channels(*alike[0]))
+    list_loops(to[0]).move_channels(from, to);
+  else if (several)
     list_loops(to[0]).copy(from, to);
   else
-    run_alone(*casts[0], from, to[0], {});
-  for (size_t i = 0; i < casts.size(); ++i) {
+    run_alone(*alike[0], from, to[0], {});
+  for (size_t i = 0; i < alike.size(); ++i) {
     to[i].storage()->hide();  // see Note [Watched storages]
-    casts[i]->out.impl()->storage.install(Ref<Storage>(to[i].storage()));
+    alike[i]->out.impl()->storage.install(Ref<Storage>(to[i].storage()));
   }
   counters.passes += several;
-  (several ? counters.fused : counters.unfused) += int64_t(casts.size());
+  (several ? counters.fused : counters.unfused) += int64_t(alike.size());
   if (!told) return;
   Report::Group& shown = told->groups.emplace_back();
   shown.sizes = several ? Dims{-1} : to[0].sizes();
-  shown.inputs = casts.size();
+  shown.inputs = alike.size();
   shown.fused = several;
-  for (const Recipe* r : casts) shown.steps.push_back({name_of(*r), r->source, true});
+  for (const Recipe* r : alike) shown.steps.push_back({name_of(*r), r->source, true});
 }
 
-// All casts that wait longer, or only those that do not make elements wider.
-void Queue::run_casts(bool wider, Report::Flush* told) {
+// Sums hold what their blocks have found, which is more than their results.
+bool Queue::holds_too_much() const {
+  constexpr int64_t kMostBytes = int64_t(64) << 20;
+  size_t casts = 0, sums = 0;
+  int64_t bytes = 0;
+  for (const Recipe& r : late_) {
+    if (!r.sums) {
+      ++casts;
+    } else if (r.out.impl()->use_count() > 1) {  // else nobody wants it any more
+      ++sums;
+      bytes += r.sums->segments * r.out.numel() * int64_t(sizeof(float));
+    }
+  }
+  return casts >= kMostWaiting || sums >= kMostLateSums || bytes > kMostBytes;
+}
+
+// Which of those that wait longer have to run with a flush.
+std::vector<const Recipe*> Queue::late_for(const TensorImpl* asked) const {
+  if (asked && is_late(asked)) {
+    const Recipe& own = late_[recipe_of(asked) - kMostWaiting - 1];
+    if (own.sums && &own == &late_.back()) return {&own};
+  }
+  const bool all = !asked || is_late(asked) || holds_too_much();
   std::vector<const Recipe*> wanted;
-  for (const Recipe& r : casts_)
-    if (wider || !is_wider(r)) wanted.push_back(&r);
-  if (wanted.empty()) return;
-  const auto types = [](const Recipe* r) {
-    return std::pair(r->operands[0].dtype(), r->out.dtype());
+  for (const Recipe& r : late_) {
+    if (r.sums && r.out.impl()->use_count() == 1) continue;  // nobody holds it
+    if (all || (!r.sums && !is_wider(r))) wanted.push_back(&r);
+  }
+  return wanted;
+}
+
+void Queue::run_late(std::vector<const Recipe*> wanted, Report::Flush* told) {
+  const auto kind = [](const Recipe* r) {
+    const Device on = r->out.device();
+    return r->sums ? std::tuple(on.index, 2, DType::Float32, DType::Float32)
+                   : std::tuple(on.index, int(moves_channels(*r)), r->operands[0].dtype(),
+                                r->out.dtype());
   };
-  std::ranges::stable_sort(wanted, {}, types);
+  std::ranges::stable_sort(wanted, {}, kind);
   struct Left {  // also where memory is missing
     Queue& q;
     ~Left() {
       q.running_ = false;
       std::vector<Recipe> gone, left;  // freed without the lock
       std::lock_guard lock(queues().mutex);
-      for (Recipe& r : q.casts_)
-        (r.out.impl()->storage.load() ? gone : left).push_back(std::move(r));
-      q.casts_.swap(left);
-      for (size_t s = 0; s < q.casts_.size(); ++s)
-        set_recipe(q.casts_[s].out.impl(), kMostWaiting + s + 1);
+      for (Recipe& r : q.late_) {
+        const bool is_over = r.out.impl()->storage.load() || r.out.impl()->use_count() == 1;
+        (is_over ? gone : left).push_back(std::move(r));
+      }
+      q.late_.swap(left);
+      for (size_t s = 0; s < q.late_.size(); ++s)
+        set_recipe(q.late_[s].out.impl(), kMostWaiting + s + 1);
     }
   } const left{*this};
   running_ = true;
   for (auto rest = std::span(std::as_const(wanted)); !rest.empty();) {
     const auto end =
-        std::ranges::find_if(rest, [&](const Recipe* r) { return types(r) != types(rest[0]); });
+        std::ranges::find_if(rest, [&](const Recipe* r) { return kind(r) != kind(rest[0]); });
     const auto count = size_t(end - rest.begin());
     run_list(rest.first(count), told);
     rest = rest.subspan(count);
@@ -270,7 +318,7 @@ void Queue::run_casts(bool wider, Report::Flush* told) {
 }
 
 void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
-  if (running_ || (waiting_.empty() && casts_.empty())) return;
+  if (running_ || (waiting_.empty() && late_.empty())) return;
   ++counters.flushes;
   Report::Flush* told = nullptr;
   if (report) {
@@ -280,7 +328,7 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
   }
   set_casts_apart(asked);
   run_waiting(told);
-  run_casts(!asked || is_cast_apart(asked) || casts_.size() >= kMostWaiting, told);
+  if (auto wanted = late_for(asked); !wanted.empty()) run_late(std::move(wanted), told);
 }
 
 void Queue::run_waiting(Report::Flush* told) {

@@ -36,11 +36,25 @@ struct ListWork {
   std::span<const double> value;  // the functor's number where it has one, as ListInput::numbers
 };
 
+// The last stage of sums down columns: result c is what the numbers first + s * step + c of `partial`, s
+// counting the segments, add up to, rounded to `rounded` and then to the type of where it goes.
+struct ColumnSums {
+  Tensor partial;  // float32
+  int64_t first, step, segments;
+  bool by_tree;  // how lanes are joined: as cuda/kernels/reduce.cu does, or row_norm.cu
+  DType rounded;
+};
+
 struct ListLoops {
   void (*pointwise)(const ListWork& work) = nullptr;
   // to[k] = from[k], which lie alike; each list has one real floating type.
   void (*copy)(std::span<const Tensor> from, std::span<const Tensor> to) = nullptr;
+  // The same for images, or the weights of convolutions: one of the two has its channels last.
+  void (*move_channels)(std::span<const Tensor> from, std::span<const Tensor> to) = nullptr;
+  bool (*moves_channels)(const Tensor& from, const Tensor& to) = nullptr;  // has it a way for them?
   void (*fill)(std::span<const Tensor> tensors, double value) = nullptr;
+  // outs[k], contiguous and of float32 or a half type, becomes the sums of from[k].
+  void (*column_sums)(std::span<const ColumnSums> from, std::span<const Tensor> outs) = nullptr;
 
   // The p-norm of everything together into one element, or of each tensor into one of `outs`; for p =
   // inf and -inf the extreme magnitudes. False: it has none for this p, and nothing was done.

@@ -34,6 +34,9 @@ struct ReduceLoops {
   // when given; NaN wins and stays, of equals the last wins, as in PyTorch.
   void (*scan)(ScanFn, const Tensor& x, const Tensor& out, const Tensor* indices,
                int64_t dim) = nullptr;
+  // A sum to `out`, which is_unborn(), whose last stage waits (device/deferred.h); `kept` is x's shape with
+  // size 1 in the reduced dims. False: nothing was done.
+  bool (*sum_later)(const Tensor& x, const Dims& kept, const Tensor& out) = nullptr;
 };
 extern DeviceTable<ReduceLoops> reduce_loops;
 

@@ -219,3 +219,51 @@ TEST(list_unscale_finds_what_is_not_finite) {
     }
   }
 }
+
+namespace {
+
+// Weights of convolutions, and images: channels that fill parts of a block's room or not, one point, many.
+struct Moved {
+  i64 batch, channels, points;
+};
+const std::vector<Moved> kMoved = {{2, 3, 9}, {3, 600, 9}, {1, 5, 4096}, {4, 257, 1}, {2, 1, 25}};
+
+template <class To, class From, bool last>
+bool moves_right() {
+  std::vector<std::vector<From>> from;
+  std::vector<std::vector<To>> to;
+  ListMoveArgs args{};
+  for (const Moved& m : kMoved) {
+    const int t = args.tensors++;
+    from.push_back(counted<From>(size_t(m.batch * m.channels * m.points), 2000));
+    to.emplace_back(from.back().size());
+    args.channels[t] = u32(m.channels), args.points[t] = u32(m.points);
+    args.part[t] = std::clamp<u32>(u32(kMovedElements) / args.points[t], 1, kMovedChannels);
+    args.first[t + 1] =
+        args.first[t] + u32(m.batch) * ((args.channels[t] + args.part[t] - 1) / args.part[t]);
+  }
+  for (size_t t = 0; t < from.size(); ++t) args.from[t] = from[t].data(), args.to[t] = to[t].data();
+  launch_together({args.first[args.tensors]}, kBlock, list_move_channels<To, From, last>, args);
+  bool same = true;
+  for (size_t t = 0; t < from.size(); ++t) {
+    const auto [batch, channels, points] = kMoved[t];
+    for (i64 b = 0; b < batch; ++b)
+      for (i64 c = 0; c < channels; ++c)
+        for (i64 p = 0; p < points; ++p) {
+          const auto along = size_t((b * channels + c) * points + p);
+          const auto across = size_t((b * points + p) * channels + c);
+          const From x = from[t][last ? along : across];
+          same &= float(to[t][last ? across : along]) == float(To(float(x)));
+        }
+  }
+  return same;
+}
+
+}  // namespace
+
+TEST(list_that_moves_channels) {
+  EXPECT((moves_right<bfloat16, float, true>()));
+  EXPECT((moves_right<float, bfloat16, false>()));
+  EXPECT((moves_right<float, half, true>()));
+  EXPECT((moves_right<half, half, false>()));
+}

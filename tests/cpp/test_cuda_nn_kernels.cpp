@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "testing.h"
@@ -529,6 +530,32 @@ TEST(norms_of_groups_with_the_channels_last) {
   launch({6}, kBlock, group_map_last<GroupInputGrad<half, float, float>, half, 2>, args);
   all.gx = turned(all.gx, 150, 6);
   EXPECT(all.gradients());
+}
+
+// The last block of a sample joins its sums: the same bits, and the counters are left as they were.
+TEST(sums_of_groups_joined_by_the_last_block) {
+  Groups all(150);
+  const std::vector<half> x = turned(all.x, 6, 150), g = turned(all.g, 6, 150);
+  GroupNormArgs args = all.args();
+  args.x = x.data(), args.g = g.data();
+  args.segment = 70, args.segments = 3, args.columns = 2;  // two blocks side by side
+  std::vector<float> sums(2 * 3 * 6 * 2), means(6 * 2), mean(6), rstd(6), partial(2 * 2 * 6);
+  std::vector<u32> counters(2);
+  args.segment_sums = sums.data(), args.means = means.data(), args.counters = counters.data();
+  args.mean = mean.data(), args.rstd = rstd.data(), args.partial = partial.data();
+  launch_together({6, 2}, kBlock, group_sums_last<GroupMoments<half, float>, float, half, 2>, args);
+  launch_together({1}, kBlock, group_moments_last<float, half>, args);
+  launch_together({6, 2}, kBlock, group_sums_last<GroupGradSums<half, float>, float, half, 2>,
+                  args);
+  launch_together({1}, kBlock, group_means_last<float, float>, args);
+  const auto parted = std::tuple(mean, rstd, means, partial);
+  for (auto* v : {&sums, &mean, &rstd, &means, &partial}) std::fill(v->begin(), v->end(), 7.0f);
+  launch_together({6, 2}, kBlock,
+                  group_sums_joined<GroupMoments<half, float>, float, half, float, 2>, args);
+  launch_together({6, 2}, kBlock,
+                  group_sums_joined<GroupGradSums<half, float>, float, half, float, 2>, args);
+  EXPECT(std::tuple(mean, rstd, means, partial) == parted);
+  EXPECT(counters == std::vector<u32>(2));
 }
 
 TEST(rows_of_a_table) {

@@ -95,6 +95,32 @@ def images():
     return Image(), rl.randn(32, 3, 18, 22)
 
 
+class Mixed(nn.Module):
+    """Convolutions of all kinds, between images large enough that sums take two stages."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 48, 5, 2, padding=2)
+        self.grouped = nn.Conv2d(48, 64, 3, padding=1, groups=4)
+        self.time = nn.Linear(8, 64)
+        self.norm, self.point = nn.GroupNorm(8, 64), nn.Conv2d(64, 96, 1)
+        self.wide = nn.Conv2d(96, 96, (3, 7), padding=(1, 3), bias=False)
+        self.back = nn.ConvTranspose2d(96, 48, 2, 2)
+        self.out = nn.Conv2d(48, 3, 3, padding=1)
+        self.norm2, self.last = nn.GroupNorm(3, 3), nn.Linear(3, 10)
+
+    def forward(self, x):
+        t = rl.sin(x[:, 0, :2, :4].reshape(len(x), 8))
+        y = self.grouped(self.first(x)) + self.time(t)[:, :, None, None]
+        y = nn.functional.gelu(self.wide(self.point(nn.functional.silu(self.norm(y)))))
+        y = self.norm2(self.out(self.back(y)) + x)
+        return self.last(y.mean((2, 3)))
+
+
+def mixed_images():
+    return Mixed(), rl.randn(16, 3, 64, 64)
+
+
 def train(make, parts=rows, steps=4):
     rl.manual_seed(0)
     model, x = parts()
@@ -113,14 +139,57 @@ def train(make, parts=rows, steps=4):
     return [*losses, *model.state_dict().values()]
 
 
-@pytest.mark.parametrize("parts", [rows, wide_rows, images])
+@pytest.mark.parametrize("parts", [rows, wide_rows, images, mixed_images])
 @pytest.mark.parametrize("options", [{}, WAIT], ids=["beside", "waited for"])
-def test_training_gives_the_same_bits(options, parts):
+def test_training_gives_the_same_bits(options, parts, monkeypatch):
+    monkeypatch.setattr(rl.backends.cudnn, "deterministic", True)  # also that eager repeats itself
+
     def fused(model):
         return rl.compile(model, options=options)
 
     for a, b in zip(train(lambda m: m, parts), train(fused, parts), strict=True):
         assert same(a, b)
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+def test_sums_and_layouts_that_wait(dtype, monkeypatch):
+    """Gradients of biases, norms and weights, read in any order, twice accumulated, and kept."""
+    monkeypatch.setattr(rl.backends.cudnn, "deterministic", True)
+
+    def gradients(compiled, parts, order):
+        rl.manual_seed(0)
+        model, x = parts()
+        model, x = model.cuda(), x.cuda()
+        run = rl.compile(model, options=WAIT) if compiled else model
+        for _ in range(2):  # the second is added to the first
+            with rl.autocast("cuda", dtype=dtype):
+                loss = run(x).square().mean()
+            loss.backward()
+        parameters = list(model.parameters())
+        grads = [p.grad for p in parameters[::order]]
+        assert all(p.grad.stride() == p.stride() for p in parameters)
+        first = grads[3].clone()
+        model.zero_grad(set_to_none=True)
+        return [first, *(g.clone() for g in grads[::order])]
+
+    for parts in (wide_rows, images, mixed_images):
+        for order in (1, -1):
+            both = [gradients(compiled, parts, order) for compiled in (False, True)]
+            for a, b in zip(*both, strict=True):
+                assert same(a, b)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_sums_down_columns(keepdim):
+    def f(x):
+        s = x.sum((0, 1), keepdim=keepdim)
+        return s.float(), x.float().sum(0, keepdim=keepdim), s * 2, x.sum(1, keepdim=keepdim)
+
+    for dtype in (rl.float32, rl.bfloat16, rl.float16):
+        for shape in ((4, 2048, 64), (2, 700, 33), (2, 64, 8), (3, 5000, 96)):
+            x = rl.randn(shape).cuda().to(dtype)
+            for a, b in zip(f(x), rl.compile(f, options=WAIT)(x), strict=True):
+                assert same(a, b)
 
 
 def test_streams_events_and_graphs():

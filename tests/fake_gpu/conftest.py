@@ -64,4 +64,17 @@ def cupti_folder(fake_folder):
 def run_with(cupti_folder, run):
     """run, with this CUPTI before all that are installed."""
     path = os.pathsep.join([str(cupti_folder), os.environ.get("RUSHLIGHT_LIBRARY_PATH", "")])
-    return lambda code, **env: run(code, RUSHLIGHT_LIBRARY_PATH=path.rstrip(":"), **env)
+    own = {"RUSHLIGHT_LIBRARY_PATH": path.rstrip(":")}
+    return lambda code, **env: run(code, **{**own, **env})
+
+
+@pytest.fixture
+def run_with_cudnn(cupti_folder, tmp_path_factory, run_with):
+    """run_with, where convolutions find a cuDNN."""
+    folder = tmp_path_factory.mktemp("fake_cudnn")
+    command = ["g++", "-std=c++20", "-O1", "-g", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}",
+               f"-I{HERE}", str(HERE / "fake_cudnn.cpp"), "-L", str(cupti_folder), "-l:libcuda.so",
+               "-o", str(folder / "libcudnn.so.9")]  # fmt: skip
+    subprocess.run(command, check=True)
+    path = os.pathsep.join([str(cupti_folder), str(folder)])
+    return lambda code, **env: run_with(code, RUSHLIGHT_LIBRARY_PATH=path, **env)

@@ -76,7 +76,7 @@ def test_norms_of_images(launched):
     assert eager.count("group_map_last") == 4 and eager.count("fused_group_map") == 0
     # One gradient has nothing behind it that could wait.
     assert fused.count("fused_group_map") == 3 and fused.count("group_map_last") == 1
-    assert fused.count("group_sums_last") == eager.count("group_sums_last")
+    assert fused.count("group_sums_joined") == eager.count("group_sums_last")
 
 
 def test_rotary_embeddings_are_one_kernel(run_with):
@@ -111,3 +111,75 @@ for n in (1, 2):
 """
     )
     assert counts[-2:] == ["1", "2"]
+
+
+@pytest.mark.slow
+def test_last_stages_of_sums_share_a_launch(launched):
+    eager, fused = launched(
+        "lambda: nn.Sequential(*(Rows() for _ in range(3))), rl.ones(4096, 640, device='cuda')"
+    )
+    # Six biases, three norms, and the loss.
+    assert eager.count("reduce_merge") >= 6 and eager.count("join_segments") == 3
+    assert fused.count("list_column_sums") <= 2
+    assert fused.count("reduce_merge") <= 1 and fused.count("join_segments") == 0
+    assert fused.count("reduce_columns") == eager.count("reduce_columns")
+
+
+@pytest.mark.slow
+def test_last_stages_of_sums_of_images(launched):
+    eager, fused = launched(
+        "lambda: nn.Sequential(nn.Conv2d(3, 32, 3), *(Points() for _ in range(2))), "
+        "rl.ones(8, 3, 66, 66, device='cuda')"
+    )
+    assert eager.count("join_segments") == 2 and eager.count("reduce_merge") >= 3
+    assert fused.count("join_segments") == 0 and fused.count("list_column_sums") <= 2
+    assert fused.count("reduce_merge") <= 1
+
+
+def test_a_sum_that_is_used_runs_alone(run_with):
+    """Those of before wait on, and the cast of one comes with it."""
+    *_, first, both = run_with(
+        STEP
+        + """
+xs = [rl.ones(8192, 64, device="cuda", dtype=rl.bfloat16) for _ in range(3)]
+def names(f):
+    f()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        kept = f()
+    found = [e.name for e in seen.events() if e.activity == "kernel"]
+    found = [n.split("rush::")[1].split("<")[0] for n in found]
+    return [n for n in found if "sum" in n or "merge" in n or "copy" in n]
+def one():
+    a, b = xs[0].sum(0), xs[1].sum(0)
+    return a.float(), b.float()
+def used():
+    a, b = one()
+    c = xs[2].sum(0)
+    return a, b, c[None] @ xs[2].t()
+print(names(rl.compile(one)))
+print(names(rl.compile(used)))
+"""
+    )
+    assert first == "['list_column_sums']"
+    assert both == "['list_column_sums', 'list_column_sums']"
+
+
+@pytest.mark.slow
+def test_weights_of_convolutions_are_cast_and_moved_together(run_with_cudnn):
+    both = (
+        "lambda: nn.Sequential(nn.Conv2d(16, 32, 3), *(Points() for _ in range(2))), "
+        "rl.ones(2, 16, 18, 18, device='cuda')"
+    )
+    eager, fused = json.loads(run_with_cudnn(STEP + f"print(json.dumps(both({both})))")[-1])
+
+    def moves(names):
+        return sum(n.startswith("copy_") and n != "copy_flat" for n in names)
+
+    # Each of three weights forward and again backward (but for the first layer's), and its
+    # gradient: one launch each for all weights, and all gradients.
+    assert fused.count("list_move_channels") == 2
+    assert moves(eager) - moves(fused) == 3 + 2 + 3
+    assert fused.count("cudnn_plan") == eager.count("cudnn_plan") == 8
+    # A sample's last block joins its sums.
+    assert fused.count("group_sums_joined") == eager.count("group_sums_last") == 4
+    assert fused.count("group_moments_last") + fused.count("group_means_last") == 0

@@ -214,6 +214,7 @@ struct GroupNormArgs {
   void *segment_sums, *means;  // [batch][segments][channels] pairs, [batch][groups] pairs
   i64 segment, segments;       // points that a block takes; how many times that is a sample
   i32 columns;                 // packs side by side in a block
+  u32* counters;               // one per sample, where the last block joins segments
 };
 
 // Rows of `width`; or columns of (outer, width, inner), counted as rows. Backward: x is the forward

@@ -4,12 +4,13 @@
 //   keep a row in its registers reads it once; others read it again, which the caches serve.
 // - Channels-last images are (batch, inner, channels): one kernel adds up channels, each block over a
 //   segment of a sample's points, a small one joins segments and channels to groups, and one
-//   goes over the elements.
+//   goes over the elements. In compiled functions a sample's last block joins them instead.
 // - A pack never holds two channels of a contiguous image: inner is a multiple of V.
 // - Sums are joined in the order of their numbers, without atomics: the same bits every time.
 // - T is the type of x, y and their gradients, W that of weight and bias, C what is computed in and
 //   what statistics are kept in.
 #include "cuda/kernels/group_map.h"
+#include "cuda/kernels/last_block.h"
 #include "cuda/kernels/norm_rows.h"
 
 namespace rush {
@@ -259,8 +260,7 @@ struct GroupGradSums : CentredSums<T, C> {
 
 // The sums of a block's channels over its segment: [sample][segment][channels] pairs.
 template <class Kind, class C, class T, int V>
-__global__ void __launch_bounds__(kThreads) group_sums_last(GroupNormArgs args) {
-  after_earlier();
+RUSH_FN void add_up_part(const GroupNormArgs& args) {
   const SamplePart part(args);
   const SampleArgs own(args, part.sample);
   Kind kinds[V];
@@ -271,16 +271,22 @@ __global__ void __launch_bounds__(kThreads) group_sums_last(GroupNormArgs args) 
     typed<PackSums<C, V>>(args.segment_sums)[i64(blockIdx.x) * (args.channels / V) + part.pack] =
         sums;
 }
+template <class Kind, class C, class T, int V>
+__global__ void __launch_bounds__(kThreads) group_sums_last(GroupNormArgs args) {
+  after_earlier();
+  add_up_part<Kind, C, T, V>(args);
+}
 
-// The sums of a channel, over its segments.
+// The sums of a channel, over its segments. (Past this processor's own cache: the blocks that left them
+// may be of this launch.)
 template <class C>
 RUSH_FN Sums<C> join_segments_of(const GroupNormArgs& args, i64 sample, i64 channel) {
-  const Sums<C>* from =
-      typed<Sums<C>>(args.segment_sums) + sample * args.segments * args.channels + channel;
+  const C* from =
+      typed<C>(args.segment_sums) + (sample * args.segments * args.channels + channel) * 2;
   Sums<C> all;
   for (i64 s = 0; s < args.segments; ++s) {
-    const Sums<C> part = from[s * args.channels];
-    all.first += part.first, all.second += part.second;
+    const C* part = from + s * args.channels * 2;
+    all.first += __ldcg(part), all.second += __ldcg(part + 1);
   }
   return all;
 }
@@ -288,11 +294,13 @@ RUSH_FN Sums<C> join_segments_of(const GroupNormArgs& args, i64 sample, i64 chan
 // A group of a sample, for a warp; its lanes take channels.
 struct WarpGroup {
   static constexpr int kWarp = 32;
-  i64 row = team_row<kWarp>(), per_group, sample, first;
+  i64 row, per_group, sample, first;
   bool works;  // else it is one beyond the last
   int lane = threadIdx.x % kWarp;
-  RUSH_FN explicit WarpGroup(const GroupNormArgs& args)
-      : per_group(quotient(args.channels, args.groups)), works(row < args.batch * args.groups) {
+  RUSH_FN WarpGroup(const GroupNormArgs& args, i64 row)
+      : row(row),
+        per_group(quotient(args.channels, args.groups)),
+        works(row < args.batch * args.groups) {
     sample = works ? quotient(row, args.groups) : 0;
     first = (works ? row - sample * args.groups : 0) * per_group;
   }
@@ -305,9 +313,7 @@ struct WarpGroup {
 
 // Channels to groups: mean and rstd.
 template <class C, class T>
-__global__ void __launch_bounds__(kThreads) group_moments_last(GroupNormArgs args) {
-  after_earlier();
-  const WarpGroup group(args);
+RUSH_FN void find_moments(const GroupNormArgs& args, const WarpGroup& group) {
   const SampleArgs own(args, group.sample);
   const C n = C(args.inner);
   RowMoments<C> all = RowMoments<C>::none();
@@ -322,12 +328,15 @@ __global__ void __launch_bounds__(kThreads) group_moments_last(GroupNormArgs arg
     keep_statistics(args, group.row, all.mean,
                     C(1) / math::sqrt(all.squares / all.n + C(args.eps)));
 }
+template <class C, class T>
+__global__ void __launch_bounds__(kThreads) group_moments_last(GroupNormArgs args) {
+  after_earlier();
+  find_moments<C, T>(args, WarpGroup(args, team_row<WarpGroup::kWarp>()));
+}
 
 // The same for the backward pass: the planes' sums, and what gx needs of its group.
 template <class C, class W>
-__global__ void __launch_bounds__(kThreads) group_means_last(GroupNormArgs args) {
-  after_earlier();
-  const WarpGroup group(args);
+RUSH_FN void find_means(const GroupNormArgs& args, const WarpGroup& group) {
   const C rstd = typed<C>(args.rstd)[group.works ? group.row : 0];
   PairSum<C> means{0, 0};
   group.each([&](i64 c) {
@@ -343,6 +352,28 @@ __global__ void __launch_bounds__(kThreads) group_means_last(GroupNormArgs args)
   const C width = C(group.per_group * args.inner);
   if (group.works && group.lane == 0)
     typed<PairSum<C>>(args.means)[group.row] = {means.plain / width, means.along / width};
+}
+template <class C, class W>
+__global__ void __launch_bounds__(kThreads) group_means_last(GroupNormArgs args) {
+  after_earlier();
+  find_means<C, W>(args, WarpGroup(args, team_row<WarpGroup::kWarp>()));
+}
+
+// Both by one launch: the last block of a sample joins what all of them have found.
+template <class Kind, class C, class T, class W, int V>
+__global__ void __launch_bounds__(kThreads) group_sums_joined(GroupNormArgs args) {
+  after_earlier();
+  add_up_part<Kind, C, T, V>(args);
+  const i64 sample = quotient(blockIdx.x, args.segments);
+  if (!comes_last(args.counters + sample, u32(args.segments) * gridDim.y)) return;
+  constexpr int kWarps = kThreads / WarpGroup::kWarp;
+  for (i64 g = threadIdx.x / WarpGroup::kWarp; g < args.groups; g += kWarps) {
+    const WarpGroup group(args, sample * args.groups + g);
+    if constexpr (Kind::reads == 1)
+      find_moments<C, T>(args, group);
+    else
+      find_means<C, W>(args, group);
+  }
 }
 
 template <class Kind, class T, int V>

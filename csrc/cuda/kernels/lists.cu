@@ -5,6 +5,7 @@
 // - Templates over the functors and types of pointwise.cu, whose flat loops they run.
 // - Norms: a block leaves one number per piece, in double, and list_join folds those in the order of
 //   the pieces: the same tensors give the same bits, every time.
+// - Last stages of sums down columns: a block takes some columns of one of them.
 #include "cuda/kernels/flat.h"
 #include "cuda/kernels/folds.h"
 #include "cuda/kernels/lists_args.h"
@@ -17,15 +18,20 @@ struct ListPlace {
   int tensor;
   i64 begin, end;
 };
-RUSH_FN ListPlace place_of(const ListPieces& pieces, u32 piece) {
-  int low = 0, high = pieces.tensors;  // the tensor is in [low, high)
+// `first` has the number of each tensor's first piece.
+RUSH_FN int tensor_of(const u32* first, int tensors, u32 piece) {
+  int low = 0, high = tensors;  // the tensor is in [low, high)
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    if (pieces.first[middle] <= piece)
+    if (first[middle] <= piece)
       low = middle;
     else
       high = middle;
   }
+  return low;
+}
+RUSH_FN ListPlace place_of(const ListPieces& pieces, u32 piece) {
+  const int low = tensor_of(pieces.first, pieces.tensors, piece);
   const i64 begin = i64(piece - pieces.first[low]) * kListPiece;
   const i64 end = begin + kListPiece, numel = pieces.numel[low];
   return {low, begin, end < numel ? end : numel};
@@ -105,6 +111,87 @@ __global__ void __launch_bounds__(kThreads) list_join(ListJoinArgs args) {
     Fold::merge(acc, args.partial[i]);
   acc = join_team<kThreads>(acc, join);
   if (threadIdx.x == 0) typed<T>(args.out[blockIdx.x])[0] = convert<T>(Fold::finish(acc, 0));
+}
+
+template <class C>
+RUSH_FN C rounded_to(SumType type, C x) {
+  return type == kSumHalf       ? convert<C>(convert<half>(x))
+         : type == kSumBFloat16 ? convert<C>(convert<bfloat16>(x))
+                                : x;
+}
+
+// The last stages of many sums, each as its own kernel would do it: reduce_merge (`by_tree`) of reduce.cu
+// or join_segments of row_norm.cu, by eight lanes per column.
+//
+// reduce_merge has fewer lanes where there are fewer segments than that: those that are too many here
+// hold zeros, and a sum that began with zero is never -0, which is all that zeros could change.
+template <class C>
+__global__ void __launch_bounds__(kThreads) list_column_sums(ListSumsArgs args) {
+  after_earlier();
+  constexpr int lanes = kThreads / kSumColumns;
+  __shared__ C all[lanes][kSumColumns];
+  const int t = tensor_of(args.first, args.tensors, blockIdx.x);
+  const int lane = threadIdx.x / kSumColumns, column = threadIdx.x % kSumColumns;
+  const u32 c = (blockIdx.x - args.first[t]) * kSumColumns + column;
+  const bool works = c < args.columns[t];
+  const C* from = typed<C>(args.from[t]) + c;
+  C sum = 0;
+#pragma unroll 4
+  for (u32 s = lane; works && s < args.segments[t]; s += lanes) sum += from[i64(s) * args.step[t]];
+  all[lane][column] = sum;
+  __syncthreads();
+  if (lane != 0 || !works) return;
+  if (args.by_tree[t]) {
+    C left[lanes];
+#pragma unroll
+    for (int k = 0; k < lanes; ++k) left[k] = all[k][column];
+#pragma unroll
+    for (int apart = lanes / 2; apart > 0; apart /= 2)
+#pragma unroll
+      for (int k = 0; k < apart; ++k) left[k] += left[k + apart];
+    sum = left[0];
+  } else {
+#pragma unroll
+    for (int k = 1; k < lanes; ++k) sum += all[k][column];
+  }
+  sum = rounded_to(args.rounded[t], sum);
+  if (args.type[t] == kSumHalf)
+    typed<half>(args.out[t])[c] = convert<half>(sum);
+  else if (args.type[t] == kSumBFloat16)
+    typed<bfloat16>(args.out[t])[c] = convert<bfloat16>(sum);
+  else
+    typed<C>(args.out[t])[c] = sum;
+}
+
+// From (batch, channels, points) to (batch, points, channels), or (`!last`) back. A block reads its
+// part in the order in which it lies, and writes it in that in which it is to lie.
+template <class To, class From, bool last>
+__global__ void __launch_bounds__(kThreads) list_move_channels(ListMoveArgs args) {
+  after_earlier();
+  __shared__ From held[kMovedElements];
+  const int t = tensor_of(args.first, args.tensors, blockIdx.x);
+  const u32 channels = args.channels[t], points = args.points[t], part = args.part[t];
+  const u32 parts = (channels + part - 1) / part, own = blockIdx.x - args.first[t];
+  const u32 sample = own / parts, begin = (own - sample * parts) * part;
+  const u32 count = begin + part < channels ? part : channels - begin;
+  const i64 base = i64(sample) * channels * points;
+  const From* from = typed<From>(args.from[t]) + base;
+  To* to = typed<To>(args.to[t]) + base;
+  // Both number the elements of the part as they lie: along points, or along channels.
+  const auto by_points = [&](u32 i) { return begin * points + i; };
+  const auto by_channels = [&](u32 i) {
+    const u32 point = i / count;
+    return point * channels + begin + (i - point * count);
+  };
+  for (u32 i = threadIdx.x; i < count * points; i += kThreads)
+    held[i] = from[last ? by_points(i) : by_channels(i)];
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < count * points; i += kThreads) {
+    const u32 across = last ? count : points;  // elements of a run of what is written
+    const u32 run = i / across, at = i - run * across;
+    const From x = held[at * (last ? points : count) + run];
+    to[last ? by_channels(i) : by_points(i)] = convert<To>(x);
+  }
 }
 
 // U packs, a block's threads apart: all are read before one is written. What is left in `bad` is nan

@@ -45,6 +45,33 @@ struct ListJoinArgs {
   void* out[kListMost];
 };
 
+// Sums down columns, kSumColumns per block; see ColumnSums in device/lists.h.
+inline constexpr int kSumColumns = 32, kSumsMost = 112;
+enum SumType : u8 { kSumFloat, kSumHalf, kSumBFloat16 };
+struct ListSumsArgs {
+  i32 tensors;
+  u32 first[kSumsMost + 1];  // the first block of each, and behind the last one
+  const void* from[kSumsMost];
+  void* out[kSumsMost];
+  u32 columns[kSumsMost], segments[kSumsMost], step[kSumsMost];
+  bool by_tree[kSumsMost];
+  SumType rounded[kSumsMost], type[kSumsMost];
+};
+static_assert(sizeof(ListSumsArgs) <= 4096);
+
+// Images of (batch, channels, points), a part of the channels of one per block; see
+// ListLoops::move_channels. Elements of a block's part pass through shared memory.
+inline constexpr int kMovedElements = 4096, kMovedChannels = 256;
+struct ListMoveArgs {
+  i32 tensors;
+  u32 first[kListMost + 1];  // the first block of each, and behind the last one
+  const void* from[kListMost];
+  void* to[kListMost];
+  u32 channels[kListMost], points[kListMost];
+  u32 part[kListMost];  // channels per block
+};
+static_assert(sizeof(ListMoveArgs) <= 4096);
+
 struct ListUnscaleArgs {
   ListPieces pieces;
   void* data[kListMost];

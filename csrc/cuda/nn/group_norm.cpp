@@ -23,6 +23,8 @@ enum GroupKernel : uint64_t {
   kGradSums,
   kMoments,
   kMeans,
+  kMomentsJoined,
+  kMeansJoined,
   kNormalize,
   kInputGrad
 };
@@ -49,6 +51,9 @@ std::string spell_groups(uint64_t key) {
   const auto last = [&](const char* kernel, const std::string& kind, const std::string& types) {
     return concat("rush::group_", kernel, "_last<rush::", kind, ", ", types, ", ", width, ">");
   };
+  const auto joined = [&](const std::string& kind) {
+    return concat("rush::group_sums_joined<rush::", kind, ", ", all, ">");
+  };
   switch (GroupKernel(key >> 17)) {
     case kGroups:
       return concat("rush::group_norm<", all, ">");
@@ -69,6 +74,10 @@ std::string spell_groups(uint64_t key) {
       return last("sums", concat("GroupMoments<", t, ", ", c, ">"), concat(c, ", ", t));
     case kGradSums:
       return last("sums", concat("GroupGradSums<", t, ", ", c, ">"), concat(c, ", ", t));
+    case kMomentsJoined:
+      return joined(concat("GroupMoments<", t, ", ", c, ">"));
+    case kMeansJoined:
+      return joined(concat("GroupGradSums<", t, ", ", c, ">"));
     case kMoments:
       return concat("rush::group_moments_last<", c, ", ", t, ">");
     case kMeans:
@@ -109,12 +118,22 @@ void launch_parts(const GroupInstance& i, GroupNormArgs& args, const PartShape& 
 }
 constexpr PartShape kSumParts{kNormColumns, 8};
 
+// In a compiled function, whose `result` waits, one launch adds up and joins. (Elsewhere it would save as
+// much, but that has not been measured.)
+bool joins_at_once(const GroupNormArgs& args, const Tensor& result) {
+  return result.defined() && is_unborn(result) && args.batch <= kStreamCounters;
+}
+
 // The statistics; what goes over the elements with them is Groups below.
-void group_norm_last(GroupNormArgs& args, DType type, DType parameters, Device on) {
-  GroupInstance i{kMomentSums, parameters, type};
+void group_norm_last(GroupNormArgs& args, DType type, DType parameters, const Tensor& y) {
+  const Device on = y.device();
+  const bool joined = joins_at_once(args, y);
+  GroupInstance i{joined ? kMomentsJoined : kMomentSums, parameters, type};
   i.width = widest_pack(type, args.channels, {args.x});
+  if (joined) args.counters = stream_counters(on.index, args.batch);
   Tensor segment_sums;
   launch_parts(i, args, kSumParts, on, &segment_sums);
+  if (joined) return;
   launch(kGroupFamily, GroupInstance{kMoments, parameters, type}.key(), on.index,
          blocks_of_teams(args.batch * args.groups, 1), {kThreads}, args);
 }
@@ -149,7 +168,7 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, int64
   const int device = x.device().index;
   const DType type = x.dtype(), parameters = parameter_type(x, weight, bias);
   if (!x.is_contiguous()) {
-    group_norm_last(args, type, parameters, x.device());
+    group_norm_last(args, type, parameters, y);
     return scale_or_take(row, {&x, 1}, y);
   }
   args.y = y.data();
@@ -174,13 +193,17 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, int64
 }
 
 // What the gradient of x needs of its groups.
-Tensor group_norm_backward_last(GroupNormArgs& args, DType type, DType parameters, Device on) {
-  GroupInstance i{kGradSums, parameters, type};
+Tensor group_norm_backward_last(GroupNormArgs& args, DType type, DType parameters, Device on,
+                                const Tensor& gx) {
+  const bool joined = joins_at_once(args, gx);
+  GroupInstance i{joined ? kMeansJoined : kGradSums, parameters, type};
   i.width = widest_pack(type, args.channels, {args.x, args.g});
-  Tensor segment_sums;
-  launch_parts(i, args, kSumParts, on, &segment_sums);
   const Tensor means = make_tensor(Dims{args.batch, args.groups, 2}, compute_dtype(type), on);
   args.means = means.data();
+  if (joined) args.counters = stream_counters(on.index, args.batch);
+  Tensor segment_sums;
+  launch_parts(i, args, kSumParts, on, &segment_sums);
+  if (joined) return means;
   launch(kGroupFamily, GroupInstance{kMeans, parameters, type}.key(), on.index,
          blocks_of_teams(args.batch * args.groups, 1), {kThreads}, args);
   return means;
@@ -231,7 +254,7 @@ void group_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
     args.y = const_cast<void*>(data_or_null(gx));
     group_norm_backward_planes(args, type, parameters, device);
   } else {
-    row.with[3] = group_norm_backward_last(args, type, parameters, x.device());
+    row.with[3] = group_norm_backward_last(args, type, parameters, x.device(), gx);
     const Tensor operands[] = {g, x};
     if (gx.defined()) scale_or_take(row, operands, gx);
   }

@@ -88,6 +88,19 @@ void row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor
 
 void join_row_sums(const Tensor& partial, int64_t segments, int64_t channels, DType type,
                    const Tensor& gw, const Tensor& gb, int device) {
+  const auto may_wait = [&](const Tensor& sums) {
+    return !sums.defined() || (is_unborn(sums) && deferred::takes_sums(sums));
+  };
+  const bool waits = compute_dtype(type) == DType::Float32 && may_wait(gw) && may_wait(gb);
+  for (const Tensor* sums : {&gb, &gw}) {
+    if (!sums->defined() || !is_unborn(*sums)) continue;
+    const int64_t first = sums == &gb ? 0 : channels;
+    if (waits)
+      deferred::take_sums({partial, first, 2 * channels, segments, false, sums->dtype()}, *sums);
+    else
+      give_storage(sums->impl());
+  }
+  if (waits) return;
   const JoinPairsArgs args{partial.data(), const_cast<void*>(data_or_null(gw)),
                            const_cast<void*>(data_or_null(gb)), segments, channels};
   const RowInstance i{kJoin, false, 0, false, (gw.defined() ? gw : gb).dtype(), type};

@@ -2,6 +2,7 @@
 // tensors of a type.
 #include "device/lists.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -288,8 +289,96 @@ bool list_norm(std::span<const FlatTensor> tensors, double p, std::span<const Te
   return true;
 }
 
+// ---- sums ----
+
+const KernelFamily kColumnSums{
+    "lists.cu", [](uint64_t) { return std::string("rush::list_column_sums<float>"); }};
+
+SumType sum_type(DType t) {
+  return t == DType::Float16 ? kSumHalf : t == DType::BFloat16 ? kSumBFloat16 : kSumFloat;
+}
+
+void list_column_sums(std::span<const ColumnSums> from, std::span<const Tensor> outs) {
+  ListSumsArgs args{};
+  const auto send = [&] {
+    const u32 blocks = args.first[args.tensors];
+    if (blocks > 0) launch(kColumnSums, 0, outs[0].device().index, {blocks}, {kThreads}, args);
+    args.tensors = 0;
+  };
+  for (size_t k = 0; k < outs.size(); ++k) {
+    const ColumnSums& sums = from[k];
+    if (args.tensors == kSumsMost) send();
+    const int slot = args.tensors++;
+    args.from[slot] = sums.partial.data<float>() + sums.first;
+    args.out[slot] = outs[k].data();
+    args.columns[slot] = u32(outs[k].numel());
+    args.segments[slot] = u32(sums.segments);
+    args.step[slot] = u32(sums.step);
+    args.by_tree[slot] = sums.by_tree;
+    args.rounded[slot] = sum_type(sums.rounded);
+    args.type[slot] = sum_type(outs[k].dtype());
+    args.first[slot + 1] = args.first[slot] + (args.columns[slot] + kSumColumns - 1) / kSumColumns;
+  }
+  send();
+}
+
+// ---- images ----
+
+// Key: channels last, then the types.
+std::string spell_move(uint64_t key) {
+  return concat("rush::list_move_channels<", kernel_type(DType(key >> 5 & 15)), ", ",
+                kernel_type(DType(key >> 1 & 15)), key & 1 ? ", true>" : ", false>");
+}
+const KernelFamily kMove{"lists.cu", spell_move};
+
+bool moves_channels(const Tensor& from, const Tensor& to) {
+  const auto has_type = [](const Tensor& t) {
+    return t.dtype() == DType::Float32 || is_reduced_float(t.dtype());
+  };
+  const auto fits = [](const Tensor& one, const Tensor& other) {
+    return is_contiguous(one.sizes(), one.strides()) &&
+           is_channels_last(other.sizes(), other.strides());
+  };
+  if (from.dim() < 4 || from.dim() > 5 || from.sizes() != to.sizes() || from.numel() == 0 ||
+      from.numel() >> 31 || !has_type(from) || !has_type(to))
+    return false;
+  const int64_t points = from.numel() / (from.sizes()[0] * from.sizes()[1]);
+  return points <= kMovedElements && (fits(from, to) || fits(to, from));
+}
+
+// Those that go one way.
+void move_channels(std::span<const Tensor> from, std::span<const Tensor> to, bool last) {
+  ListMoveArgs args{};
+  const uint64_t key =
+      uint64_t(to[0].dtype()) << 5 | uint64_t(from[0].dtype()) << 1 | uint64_t(last);
+  const auto send = [&] {
+    const u32 blocks = args.first[args.tensors];
+    if (blocks > 0) launch(kMove, key, to[0].device().index, {blocks}, {kThreads}, args);
+    args.tensors = 0;
+  };
+  for (size_t k = 0; k < to.size(); ++k) {
+    if (is_contiguous(from[k].sizes(), from[k].strides()) != last) continue;
+    if (args.tensors == kListMost) send();
+    const int slot = args.tensors++;
+    const Dims& sizes = to[k].sizes();
+    const u32 channels = u32(sizes[1]), points = u32(to[k].numel() / (sizes[0] * sizes[1]));
+    const u32 part = std::clamp<u32>(kMovedElements / points, 1, kMovedChannels);
+    args.from[slot] = from[k].data();
+    args.to[slot] = to[k].data();
+    args.channels[slot] = channels;
+    args.points[slot] = points;
+    args.part[slot] = part;
+    args.first[slot + 1] = args.first[slot] + u32(sizes[0]) * ((channels + part - 1) / part);
+  }
+  send();
+}
+void list_move_channels(std::span<const Tensor> from, std::span<const Tensor> to) {
+  for (const bool last : {true, false}) move_channels(from, to, last);
+}
+
 const bool registered = [] {
-  list_loops(DeviceType::CUDA) = {list_pointwise, list_copy,  list_fill,
+  list_loops(DeviceType::CUDA) = {list_pointwise, list_copy,  list_move_channels,
+                                  moves_channels, list_fill,  list_column_sums,
                                   list_norm,      list_scale, list_unscale};
   return true;
 }();

@@ -3,9 +3,11 @@
 
 #include <bit>
 
+#include "core/layout.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/loops.h"
 #include "cuda/runtime/nest.h"
+#include "device/deferred.h"
 #include "device/pointwise.h"
 #include "functors/fold.h"
 
@@ -106,12 +108,25 @@ struct Outputs {
   const Tensor& out;
   const Tensor* second = nullptr;  // of out's shape
   double count = 0;
+  // Of a sum whose last stage may wait (Note [What waits longer] in device/deferred_queue.h): where
+  // it goes, `out` being how that is seen, without memory. Nothing is done where it cannot.
+  const Tensor* later = nullptr;
 };
 
+// Are the outputs, as the kernels count them, those of a contiguous tensor in their order?
+bool counts_in_order(const Walk<3>& kept) {
+  int64_t next = 1;
+  for (int d = 0; d < kept.dims; ++d) {
+    if (kept.strides[size_t(d)][1] != next) return false;
+    next *= kept.sizes[size_t(d)];
+  }
+  return true;
+}
+
 // `ordered`: positions count, so the folded dims keep their row-major order.
-void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ordered = false) {
+bool run_or_wait(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ordered) {
   const Tensor& out = to.out;
-  if (out.numel() == 0) return;
+  if (out.numel() == 0) return !to.later;
   Walk<3> kept;
   Walk<1> folded;
   for (int64_t d = 0; d < x.dim(); ++d) {
@@ -133,7 +148,7 @@ void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ord
   const int device = x.device().index;
   ReduceArgs args{};
   args.in = x.data();
-  args.out = out.data();
+  args.out = to.later ? nullptr : out.data();
   args.second = to.second ? to.second->data() : nullptr;
   args.outputs = kept.numel;
   args.n = folded.numel;
@@ -186,19 +201,22 @@ void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ord
     args.segment = (args.segment + unit - 1) / unit * unit;
     args.segments = i32((args.n + args.segment - 1) / args.segment);
   }
+  const bool merges_across = args.outputs >= 32;
+  if (to.later && (args.segments == 1 || !merges_across || !counts_in_order(kept))) return false;
   Tensor partial;
   if (args.segments > 1) {
-    partial =
-        make_tensor(Dims{args.segments, args.outputs, folds::kMostAcc}, DType::UInt8, x.device());
+    partial = to.later ? make_tensor(Dims{args.segments, args.outputs}, DType::Float32, x.device())
+                       : make_tensor(Dims{args.segments, args.outputs, folds::kMostAcc},
+                                     DType::UInt8, x.device());
     args.partial = partial.data();
   }
   const Grid grid{unsigned(blocks), unsigned(args.segments)};
   const auto both = [&]<class I>(const Nest<I, 3>& nest) {
     launch(kReduce, instance.key(), device, grid, block, args, nest, folded.template nest<I>());
-    if (args.segments == 1) return;
+    if (args.segments == 1 || to.later) return;
     Instance merge = instance;
     merge.width_log = merge.straight = 0;
-    merge.across = args.outputs >= 32;
+    merge.across = merges_across;
     const int64_t merging = power_above(args.segments, merge.across ? kThreads / 32 : kThreads);
     const int64_t outputs = kThreads / merging;
     Grid merge_block{unsigned(merging), unsigned(outputs)};
@@ -210,6 +228,19 @@ void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ord
     both(kept.template nest<u64>());
   else
     both(kept.template nest<u32>());
+  if (to.later)
+    deferred::take_sums({partial, 0, args.outputs, args.segments, true, out.dtype()}, *to.later);
+  return true;
+}
+void run(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, bool ordered = false) {
+  run_or_wait(fold, type, x, to, ordered);
+}
+
+// A float8 or wide sum cannot, nor one that a single launch finds.
+bool sum_later(const Tensor& x, const Dims& kept, const Tensor& out) {
+  if (wide_type(out.dtype()) != DType::Float32 || !deferred::takes_sums(out)) return false;
+  const Tensor seen = make_pending(kept, {}, out.dtype(), out.device());  // its geometry
+  return run_or_wait(ReduceFn::Sum, DType::Float32, x, {seen, nullptr, 0, &out}, false);
 }
 
 // (sum of |x|^p)^(1/p)
@@ -284,6 +315,7 @@ const bool registered = [] {
   loops.fold = fold;
   loops.var = reduce_var;
   loops.arg = reduce_arg;
+  loops.sum_later = sum_later;
   return true;
 }();
 

@@ -30,7 +30,7 @@ RUSH_API void clear_autocast_cache();
 RUSH_API int autocast_nesting(int change);  // the depth after the change
 
 // Note [Weights cast ahead]
-// In a compiled function casts wait, and one launch serves many (Note [Casts that wait longer] in
+// In a compiled function casts wait, and one launch serves many (Note [What waits longer] in
 // device/deferred_queue.h). So the first weight that a call casts brings those along that the call
 // before has cast: all of them at once, instead of some before each product. The function keeps the
 // weights from call to call; one that is not used this time is cast for nothing, once.

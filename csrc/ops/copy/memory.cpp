@@ -1,6 +1,7 @@
 // Copies, fills and conversions: the ops that only move values.
 #include "core/device_memory.h"
 #include "device/deferred.h"
+#include "device/nn/convolution.h"
 #include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
@@ -98,6 +99,22 @@ struct Contiguous {
   }
 };
 
+namespace {
+
+// In a compiled function: are these the weights of a convolution that will want them with the channels
+// last, of a half type? (Other parameters of so many dims are rare, and right all the same.)
+bool is_cast_for_images(const Tensor& x, DType to) {
+  if (!(t_modes & kDefer) || !automatic_layout() || (x.dim() != 4 && x.dim() != 5) ||
+      x.dtype() != DType::Float32 || !is_reduced_float(to) || !x.is_contiguous() ||
+      !requires_grad(x) || !is_leaf(x) || !device_traits(x).asynchronous || x.numel() == 0)
+    return false;
+  const auto prefers = convolution_loops(x).prefers_channels_last;
+  return prefers && prefers(x.sizes()) && x.sizes()[1] > 1 &&
+         x.numel() > x.sizes()[0] * x.sizes()[1];
+}
+
+}  // namespace
+
 struct Cast {
   static constexpr bool takes_float8 = true;
   static constexpr const char* name = "cast";
@@ -105,6 +122,10 @@ struct Cast {
   static constexpr bool any_device = true;
   static constexpr bool deferrable = true;
   static Spec check(const Tensor& x, DType dtype) { return like(x, dtype); }
+  static Dims arranged_strides(const Spec& spec, const Tensor& x, DType) {
+    return is_cast_for_images(x, spec.dtype) ? channels_last_strides(x.sizes())
+                                             : like(x, spec.dtype).strides;
+  }
   static void run(const Tensor& x, DType, const Tensor& out) {
     const Tensor* from[] = {&x};
     if (is_unborn(out) && deferred::queue_step(FusedStep::Kind::Convert, 0, from, out, {}, {}))

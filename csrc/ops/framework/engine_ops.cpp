@@ -1,5 +1,6 @@
 // The few ops that the engine needs, handed to it here: autograd may not include ops.
 #include "core/memoryless.h"
+#include "device/deferred.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/operators.h"
@@ -13,8 +14,10 @@ Tensor sum_to(const Tensor& g, IntList sizes) {
   for (size_t i = 0; i < size_t(g.dim()); ++i) {
     if (i < lead || (sizes[i - lead] == 1 && g.sizes()[i] != 1)) dims.push_back(int64_t(i));
   }
-  Tensor out = dims.empty() ? g : sum(g, IntList(dims), true);
-  if (lead > 0) out = reshape(out, sizes);
+  // Without a view where none is needed: in a compiled function a sum may wait, a view of it does not.
+  const bool keeps = dims.size() > lead;
+  Tensor out = dims.empty() ? g : sum(g, IntList(dims), keeps);
+  if (lead > 0 && keeps) out = reshape(out, sizes);
   check_shape(equal(out.sizes(), sizes), "backward", "a gradient of shape ", g.sizes(),
               " does not fit its tensor of shape ", sizes);
   return out;
@@ -58,6 +61,7 @@ const bool g_filled = [] {
     copy_(out, t);
     return out;
   };
+  ops.lay_out_pending = deferred::contiguous_cast;
   ops.ones_like = [](const Tensor& t) { return ones_like(t); };
   ops.zeros = [](IntList sizes, DType dtype, Device device) {
     return zeros(sizes, dtype, std::nullopt, device);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/modes.h"
+#include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/op_name.h"
@@ -177,6 +179,14 @@ struct ConvolutionWeightGrad : RunsAnywhere {
   static Spec check(const Tensor& x, const Tensor&, IntList weight_size, IntList, IntList, IntList,
                     int64_t) {
     return {Dims(weight_size), x.dtype(), x.device()};
+  }
+  // In a compiled function a gradient of a half type is converted before it is used, which can move
+  // the channels as well.
+  static Dims arranged_strides(const Spec& spec, const Tensor& x, const Tensor&, IntList, IntList,
+                               IntList, IntList, int64_t) {
+    const bool converted = t_modes & kDefer && device_traits(x).asynchronous &&
+                           is_reduced_float(x.dtype()) && !grad_enabled();
+    return converted ? strides_of_arranged(spec, x) : Dims{};
   }
   static void run(const Tensor& x, const Tensor& g, IntList weight_size, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {

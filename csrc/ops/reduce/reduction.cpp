@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/layout.h"
 #include "device/pointwise.h"
 #include "device/reduce.h"
 #include "ops/framework/data.h"
@@ -91,8 +92,17 @@ struct Sum : RunsAnywhere {
     return {ReducedDims(name, x, dim).shape(x, keepdim),
             dtype.value_or(exact ? DType::Int64 : x.dtype()), x.device()};
   }
+  // In a compiled function, where the device leaves the last stage of a sum for later.
+  static bool may_wait(const Tensor& x, const std::optional<IntList>&, bool, std::optional<DType>) {
+    return reduce_loops(x).sum_later && is_floating(x.dtype()) && !is_float8(x.dtype());
+  }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>,
                   const Tensor& out) {
+    if (is_unborn(out)) {
+      const Dims kept = ReducedDims(name, x, dim).shape(x, true);
+      if (reduce_loops(x).sum_later(x, kept, out)) return;
+      give_storage(out.impl());
+    }
     reduce(ReduceFn::Sum, without_float8(x, out), ReducedDims(name, x, dim).keepdim_view(x, out));
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim,

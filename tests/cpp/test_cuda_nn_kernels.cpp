@@ -388,14 +388,20 @@ TEST(norms_of_rows) {
     launch_together({10}, kBlock, join_segments<float, float>,
                     JoinPairsArgs{partial.data(), gw.data(), gb.data(), 2, width});
     EXPECT(same(gw, want.gw, 1e-4) && same(gb, want.gb, 1e-4));
-    // Two blocks go through the rows, a row at a time or eight.
-    for (const bool warps : {false, true}) {
+    // Two blocks go through the rows, one at a time, two, four or eight.
+    for (const int at_once : {1, 2, 4, 8}) {
       std::fill(gx.begin(), gx.end(), 0.0f);
       const auto whole =
-          warps ? (centred ? row_norm_backward_whole<float, float, float, 32, 4, 4, true>
-                           : row_norm_backward_whole<float, float, float, 32, 1, 16, false>)
-                : (centred ? row_norm_backward_whole<float, float, float, 256, 4, 4, true>
-                           : row_norm_backward_whole<float, float, float, 256, 1, 16, false>);
+          at_once == 8 ? (centred ? row_norm_backward_whole<float, float, float, 32, 4, 4, true>
+                                  : row_norm_backward_whole<float, float, float, 32, 1, 16, false>)
+          : at_once == 4
+              ? (centred ? row_norm_backward_whole<float, float, float, 64, 4, 3, true>
+                         : row_norm_backward_whole<float, float, float, 64, 1, 12, false>)
+          : at_once == 2
+              ? (centred ? row_norm_backward_whole<float, float, float, 128, 4, 2, true>
+                         : row_norm_backward_whole<float, float, float, 128, 1, 8, false>)
+              : (centred ? row_norm_backward_whole<float, float, float, 256, 4, 4, true>
+                         : row_norm_backward_whole<float, float, float, 256, 1, 16, false>);
       launch_together({2}, kBlock, whole, args);
       launch_together({10}, kBlock, join_segments<float, float>,
                       JoinPairsArgs{partial.data(), gw.data(), gb.data(), 2, width});

@@ -52,6 +52,36 @@ def test_softmax_of_columns(shape):
     assert_same(lambda x: F.log_softmax(x, 0), x, g=g)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "width"),
+    [(rl.float32, 768), (rl.float32, 700), (rl.float32, 513), (rl.bfloat16, 4096),
+     (rl.bfloat16, 3000), (rl.float16, 2561)],
+)  # fmt: skip
+@pytest.mark.parametrize("norm", ["layer_norm", "rms_norm"])
+def test_norms_of_many_rows(norm, dtype, width):
+    """Whose gradients are found by teams of some warps; compiled, with the sum of a residual."""
+    rl.manual_seed(1)
+    rows = 2501
+    x, g = (rl.randn(rows, width, dtype=dtype, device="cuda") for _ in range(2))
+    params = [rl.randn(width, dtype=dtype, device="cuda") for _ in range(1 + (norm[0] == "l"))]
+
+    def grads(to, compiled=False):
+        inputs = [t.to(to).detach().requires_grad_() for t in (x, *params)]
+
+        def run(x, *params):
+            return getattr(F, norm)(x, (width,), *params) + x
+
+        y = (rl.compile(run, options={"wait_for_code": True}) if compiled else run)(*inputs)
+        return rl.autograd.grad(y, inputs, g.to(to))
+
+    found, exact = grads(dtype), grads(rl.float64)
+    for ours, want in zip(found, exact, strict=True):
+        tolerance = {rl.float32: 1e-5}.get(dtype, 2e-2) * float(want.abs().max())
+        assert float((ours.double() - want).abs().max()) <= tolerance
+    for ours, fused in zip(found, grads(dtype, compiled=True), strict=True):
+        assert rl.equal(ours, fused)
+
+
 def test_softmax_of_channels_last():
     """Its result lies contiguous, as PyTorch's does."""
     x = rl.randn(2, 8, 5, 6).to(memory_format=rl.channels_last)

@@ -309,8 +309,9 @@ rl.config.coalesce_launches = {on}
 rl.use_deterministic_algorithms(True)  # cuDNN's and cuBLAS's choices, too
 rl.manual_seed(0)
 model = nn.Sequential(
-    nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 16, 3, 2, 1, bias=False),
-    nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 256), nn.GELU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10),
+    nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
+    nn.Conv2d(16, 16, 3, 2, 1, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 256),
+    nn.GELU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10),
 ).cuda()
 optimizer = rl.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 x, y = rl.randn(32, 3, 16, 16, device="cuda"), rl.randint(0, 10, (32,), device="cuda")

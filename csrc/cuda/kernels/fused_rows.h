@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Work, class C, class T, class W, int Team, int V, int Held, bool centred>
-__global__ void __launch_bounds__(kThreads, (kWholeBlocks<T, Team>))
+__global__ void __launch_bounds__(kThreads, (WholeShape<T, Team>::blocks))
     fused_row_norm_backward(RowNormArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
   after_earlier();
   normalize_backward_whole<C, T, W, Team, V, Held, centred>(args,

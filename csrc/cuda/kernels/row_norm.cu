@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
 }
 
 template <class C, class T, class W, int Team, int V, int Held, bool centred>
-__global__ void __launch_bounds__(kThreads, (kWholeBlocks<T, Team>))
+__global__ void __launch_bounds__(kThreads, (WholeShape<T, Team>::blocks))
     row_norm_backward_whole(RowNormArgs args) {
   after_earlier();
   normalize_backward_whole<C, T, W, Team, V, Held, centred>(args,

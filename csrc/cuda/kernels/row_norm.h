@@ -102,28 +102,38 @@ RUSH_FN void join_teams(C (&plain)[Count], C (&along)[Count]) {
   }
 }
 
+// How normalize_backward_whole is compiled for a type and a team, by what was measured on an H200:
+// blocks that are to have room beside each other, and whether the next row is under way while one
+// is worked on. (That takes registers; without, others have to work while a team waits for memory.)
+template <class T, int Team>
+struct WholeShape {
+  static constexpr bool ahead = Team == kThreads || Team == 64;
+  static constexpr int blocks = Team > 32 || sizeof(T) == 2 ? kRowNormBlocks : 1;
+};
+
 // All gradients: a team goes through rows, and its threads keep the sums
-// of their own columns: [block][2][width]. x and g are read once. Where a team is the block, the
-// next row is under way while one is worked on: few blocks have room beside each other, and would
-// wait for memory.
+// of their own columns: [block][2][width]. x and g are read once. All teams of a block take as many
+// rows, since they meet at barriers; beyond the last row there is nothing to do.
 template <class C, class T, class W, int Team, int V, int Held, bool centred, class From>
 RUSH_FN void normalize_backward_whole(const RowNormArgs& args, const From& from) {
-  constexpr bool ahead = Team == kThreads;
-  const int lane = threadIdx.x % Team;
+  constexpr bool ahead = WholeShape<T, Team>::ahead;
+  constexpr int teams = kThreads / Team;
+  const int lane = threadIdx.x % Team, team = threadIdx.x / Team;
   using Rows = HeldPair<C, T, Team, V, Held, centred>;
   C plain_sums[Held * V] = {}, along_sums[Held * V] = {};
   Rows own;
-  const i64 step = i64(gridDim.x) * (kThreads / Team);
-  i64 row = team_row<Team>();
-  if constexpr (ahead) own.load(args, from, row);
-  for (; row < args.rows; row += step) {
+  const i64 step = i64(gridDim.x) * teams;
+  i64 first = i64(blockIdx.x) * teams;
+  if constexpr (ahead) own.load(args, from, first + team);
+  for (; first < args.rows; first += step) {
+    const i64 row = first + team, width = row < args.rows ? args.width : 0;
     Rows next;
     if constexpr (ahead)
       next.load(args, from, row + step);
     else
       own.load(args, from, row);
     PairSum<C> sum{0, 0};
-    own.x.each(lane, args.width, [&](int k, i64 i) {
+    own.x.each(lane, width, [&](int k, i64 i) {
       C weight[V];
       load_parameters<W>(args.weight, i, C(1), weight);
 #pragma unroll
@@ -137,7 +147,7 @@ RUSH_FN void normalize_backward_whole(const RowNormArgs& args, const From& from)
       }
     });
     const PairSum<C> means = means_of_row<centred, Team>(sum, args.width);
-    own.x.each(lane, args.width, [&](int k, i64 i) {
+    own.x.each(lane, width, [&](int k, i64 i) {
       C weight[V];
       load_parameters<W>(args.weight, i, C(1), weight);
       from.template y<V>(RowPlace{row, row * args.width, i},
@@ -156,9 +166,5 @@ RUSH_FN void normalize_backward_whole(const RowNormArgs& args, const From& from)
     }
   });
 }
-
-// Blocks of normalize_backward_whole that are to have room beside each other.
-template <class T, int Team>
-inline constexpr int kWholeBlocks = Team == kThreads || sizeof(T) == 2 ? kRowNormBlocks : 1;
 
 }  // namespace rush

@@ -1,4 +1,5 @@
-// team.h (NVRTC): a team of threads (part of a warp, or the whole block) that finds one result.
+// team.h (NVRTC): a team of threads (part of a warp, some warps, or the whole block) that finds one
+// result.
 #pragma once
 
 #include "cuda/kernels/element.h"
@@ -37,14 +38,14 @@ RUSH_FN T join_team(T mine, Join join) {
     mine = threadIdx.x & half ? join(other, mine) : join(mine, other);
   }
   if constexpr (Team > warp) {
-    static_assert(Team == kThreads);
-    __shared__ T all[Team / warp];
+    __shared__ T all[kThreads / warp];
     __syncthreads();  // an earlier call's readers are done
     if (threadIdx.x % warp == 0) all[threadIdx.x / warp] = mine;
     __syncthreads();
-    mine = all[0];
+    const int first = int(threadIdx.x) / Team * (Team / warp);
+    mine = all[first];
 #pragma unroll
-    for (int w = 1; w < Team / warp; ++w) mine = join(mine, all[w]);
+    for (int w = 1; w < Team / warp; ++w) mine = join(mine, all[first + w]);
   }
   return mine;
 }

@@ -12,7 +12,9 @@ namespace {
 enum RowKernel : uint64_t { kHeld, kHeldTwice, kRows, kBackward, kWhole, kColumns, kJoin };
 
 // What a thread keeps where sums down the columns are kept as well: a warp has more of a short row.
-int64_t held_whole(DType t, int team) { return (team == 2 ? 1 : 2) * held_elements(t); }
+int64_t held_whole(DType t, int team) {
+  return team > 2 ? part_of_block(t).held : (team == 2 ? 1 : 2) * held_elements(t);
+}
 
 // Key: kernel, centred, team, packs, type of the parameters, type.
 struct RowInstance {
@@ -23,18 +25,18 @@ struct RowInstance {
   DType weight, type;
 
   uint64_t key() const {
-    return kernel << 12 | uint64_t(centred) << 11 | uint64_t(team) << 9 | uint64_t(packs) << 8 |
+    return kernel << 13 | uint64_t(centred) << 12 | uint64_t(team) << 9 | uint64_t(packs) << 8 |
            uint64_t(weight) << 4 | uint64_t(type);
   }
 };
 std::string spell_rows(uint64_t key) {
   const auto type = DType(key & 15), weight = DType(key >> 4 & 15);
-  const int team = int(key >> 9 & 3);
+  const int team = int(key >> 9 & 7);
   const int64_t width = key >> 8 & 1 ? pack_of(type) : 1;
-  const char* centred = key >> 11 & 1 ? "true>" : "false>";
+  const char* centred = key >> 12 & 1 ? "true>" : "false>";
   const std::string own = type_pair(type) + ", ";
   const std::string types = concat(own, kernel_type(weight), ", ", kTeams[team], ", ", width, ", ");
-  switch (RowKernel(key >> 12)) {
+  switch (RowKernel(key >> 13)) {
     case kHeld:
       return concat("rush::row_norm_held<", types, held_elements(type) / width, ", ", centred);
     case kHeldTwice:

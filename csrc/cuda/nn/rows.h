@@ -26,8 +26,8 @@ inline bool aligned(std::initializer_list<const void*> places, int64_t bytes = 1
   return true;
 }
 
-// Threads that share a row: 8, 32 or the block, numbered 0 to 2.
-inline constexpr int kTeams[] = {8, 32, kThreads};
+// Threads that share a row: 8, 32, the block, half or a quarter of it, numbered 0 to 4.
+inline constexpr int kTeams[] = {8, 32, kThreads, kThreads / 2, kThreads / 4};
 inline Grid blocks_of_teams(int64_t rows, int team) {
   const int64_t teams = kThreads / kTeams[team];
   return {unsigned((rows + teams - 1) / teams)};

@@ -371,7 +371,13 @@ def reduce_kernels():
         if t in FLOATS:
             names = "Norm1 Norm2 NormInf NormNegInf Var Std".split()
             folds += [(f"{name}<{own}>", t) for name in (*names, *shared_folds())]
-        yield t, [name for fold, o in folds for name in reduce_of(fold, t, o)]
+        joined = [
+            f"rush::sum_columns_joined<{CPP[t]}, {CPP[t]}, {i}, {pack_width(t)}, {flag}>"
+            for i in INDICES
+            for flag in FLAGS
+            if t in FLOATS and t != "f64"
+        ]
+        yield t, [name for fold, o in folds for name in reduce_of(fold, t, o)] + joined
 
 
 def random_kernels():

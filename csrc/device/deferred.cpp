@@ -101,7 +101,7 @@ bool Queue::queue_step(Kind kind, unsigned fn, std::span<const Tensor* const> op
 void Queue::take_sums(ColumnSums sums, const Tensor& out) {
   if (!running_ && holds_too_much()) flush("many sums were waiting", nullptr);
   Recipe r{Kind::Convert, 0, 0, DType::Float32, {}, {}, out, source_here()};
-  r.operands[0] = sums.partial;
+  r.operands[0] = sums.from;
   r.sums = std::make_shared<const ColumnSums>(std::move(sums));
   out.impl()->set(TensorImpl::kContiguous, true);
   std::lock_guard lock(queues().mutex);
@@ -170,11 +170,24 @@ bool Queue::queue_join(const Tensor& first, const Tensor& second, int64_t dim, c
   return true;
 }
 
+// A cast that waits longer is to be read by a step: it can share a pass with that.
+void Queue::take_back(const TensorImpl* form) {
+  if (form->storage.load() || !is_late(form) || waiting_.size() + 1 >= kMostWaiting) return;
+  const size_t at = recipe_of(form) - kMostWaiting - 1;
+  if (late_[at].sums) return;
+  std::lock_guard lock(queues().mutex);
+  waiting_.push_back(std::move(late_[at]));
+  late_.erase(late_.begin() + std::ptrdiff_t(at));
+  number(waiting_.size());
+  for (size_t s = at; s < late_.size(); ++s) set_recipe(late_[s].out.impl(), kMostWaiting + s + 1);
+}
+
 void Queue::add(Recipe r, std::span<const Tensor* const> operands) {
   if (waiting_.size() == kMostWaiting) flush("as many steps as may wait were waiting", nullptr);
   for (size_t i = 0; i < operands.size(); ++i) {
     r.operands[i] =
         operands[i]->is_wrapped_number() ? known_number(*operands[i]) : arranged_form(*operands[i]);
+    take_back(r.operands[i].impl());
     // One that another thread has not computed yet: this thread's queue does not know it.
     if (!r.operands[i].impl()->storage.load() && number_of(r.operands[i]) < 0)
       r.operands[i].storage();
@@ -295,6 +308,7 @@ bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tenso
 bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out) {
   return queue().queue_join(first, second, dim, out);
 }
+bool reads_later(const Tensor& x) { return may_be_read_later(x, x.device()); }
 bool takes_sums(const Tensor& out) {
   const DType t = out.dtype();
   return list_loops(out).column_sums && (t == DType::Float32 || is_reduced_float(t)) &&

@@ -44,7 +44,9 @@ RUSH_API bool take_rows(RowStep row, std::span<const Tensor* const> operands, co
 RUSH_API bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out);
 // Sums down columns whose last stage, which is all that is left of them, waits for those of others; see
 // Note [What waits longer] in device/deferred_queue.h. `out` is_unborn(), and takes_sums() said yes.
+// They may read x later than now where reads_later() says so.
 bool takes_sums(const Tensor& out);
+bool reads_later(const Tensor& x);
 void take_sums(ColumnSums sums, const Tensor& out);
 // Of a pending t whose form lies otherwise than t does, and is a conversion of memory: another tensor of
 // its values, whose form lies as it does. Converting moves the elements all the same, which saves moving

@@ -29,11 +29,13 @@ inline void set_recipe(TensorImpl* form, size_t number) { form->cut_at.code = ui
 // - Conversions of the elements of a dense tensor: the gradients of weights that were cast, and the
 //   weights; those of convolutions change their layout with it. They leave the queue at the next flush. Those that make elements wider wait until
 //   somebody asks for one of them, or all that waits has to run: until then the narrow ones are kept,
-//   which take less memory than the wide ones would. The others run with that flush.
+//   which take less memory than the wide ones would. The others run with that flush. One that a
+//   step reads goes back to the queue, and shares a pass with that.
 // - Sums down columns, gradients of biases and norms, of which the large part is done: they hold what
 //   the blocks of that have found, and wait like conversions to wider elements. One that is
 //   converted becomes another such sum. The latest one, where it is asked for, runs alone: somebody goes
 //   on with it, while those of before are gradients that nobody wants yet.
+// Where one of these is asked for, the queue waits on: they read memory.
 
 class Queue {
  public:
@@ -87,6 +89,7 @@ class Queue {
   void run_list(std::span<const Recipe* const> alike, Report::Flush* told);
   std::vector<const Recipe*> late_for(const TensorImpl* asked) const;
   bool holds_too_much() const;
+  void take_back(const TensorImpl* form);
   bool take_cast_of_sums(const Tensor& x, const Tensor& out);
   const Tensor& known_number(const Tensor& number) const;
   bool waits(const TensorImpl* form) const {

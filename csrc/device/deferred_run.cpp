@@ -263,7 +263,7 @@ bool Queue::holds_too_much() const {
       ++casts;
     } else if (r.out.impl()->use_count() > 1) {  // else nobody wants it any more
       ++sums;
-      bytes += r.sums->segments * r.out.numel() * int64_t(sizeof(float));
+      bytes += r.sums->segments * r.out.numel() * r.sums->from.element_size();
     }
   }
   return casts >= kMostWaiting || sums >= kMostLateSums || bytes > kMostBytes;
@@ -271,11 +271,12 @@ bool Queue::holds_too_much() const {
 
 // Which of those that wait longer have to run with a flush.
 std::vector<const Recipe*> Queue::late_for(const TensorImpl* asked) const {
+  bool all = !asked || holds_too_much();
   if (asked && is_late(asked)) {
     const Recipe& own = late_[recipe_of(asked) - kMostWaiting - 1];
     if (own.sums && &own == &late_.back()) return {&own};
+    all = all || own.sums || is_wider(own);
   }
-  const bool all = !asked || is_late(asked) || holds_too_much();
   std::vector<const Recipe*> wanted;
   for (const Recipe& r : late_) {
     if (r.sums && r.out.impl()->use_count() == 1) continue;  // nobody holds it
@@ -327,8 +328,10 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
     told->source = source_here();
   }
   set_casts_apart(asked);
-  run_waiting(told);
-  if (auto wanted = late_for(asked); !wanted.empty()) run_late(std::move(wanted), told);
+  if (!asked || !is_late(asked)) run_waiting(told);
+  // (Even if it is nothing: then those are let go that nobody wants any more.)
+  if (auto wanted = late_for(asked); !wanted.empty() || (!asked && !late_.empty()))
+    run_late(std::move(wanted), told);
 }
 
 void Queue::run_waiting(Report::Flush* told) {

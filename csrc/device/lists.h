@@ -36,13 +36,15 @@ struct ListWork {
   std::span<const double> value;  // the functor's number where it has one, as ListInput::numbers
 };
 
-// The last stage of sums down columns: result c is what the numbers first + s * step + c of `partial`, s
+// The last stage of sums down columns: result c is what the numbers first + s * step + c of `from`, s
 // counting the segments, add up to, rounded to `rounded` and then to the type of where it goes.
 struct ColumnSums {
-  Tensor partial;  // float32
+  Tensor from;  // float32
   int64_t first, step, segments;
   bool by_tree;  // how lanes are joined: as cuda/kernels/reduce.cu does, or row_norm.cu
   DType rounded;
+  // More than 0: it is the only stage, few rows of float32 or a half type, which so many lanes share.
+  int lanes = 0;
 };
 
 struct ListLoops {

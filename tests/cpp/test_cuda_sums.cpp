@@ -149,3 +149,61 @@ TEST(sums_of_a_list_are_rounded_as_casts_round) {
   }
   EXPECT(same && differs);
 }
+
+// Few rows have one stage, by one to eight lanes.
+TEST(sums_of_few_rows_in_a_list) {
+  for (const i64 columns : {i64(40), i64(128), i64(300)}) {
+    for (const i64 rows : {3, 32, 61}) {
+      std::vector<bfloat16> x;
+      for (const float v : rough(size_t(columns * rows))) x.push_back(bfloat16(v));
+      const auto across = std::min<unsigned>(kThreads, std::bit_ceil(unsigned(columns)));
+      const unsigned lanes = kThreads / across;
+      std::vector<bfloat16> alone(size_t(columns), bfloat16(1.0f)), out = alone;
+      const ReduceArgs args{x.data(), alone.data(), nullptr, nullptr, columns, rows, rows, 1, 0};
+      launch_together({unsigned((columns + across - 1) / across)}, {across, lanes},
+                      reduce<folds::Sum<float>, bfloat16, bfloat16, u32, 1, true>, args,
+                      nest_of<u32, 3>({{columns, {1, 1, 0}}}),
+                      nest_of<u32, 1>({{rows, {columns}}}));
+      ListSumsArgs list{};
+      list.by_tree[0] = true;
+      list.lanes[0] = u8(lanes);
+      list.read[0] = list.rounded[0] = list.type[0] = kSumBFloat16;
+      add(list, nullptr, out.data(), columns, rows, columns);
+      list.from[0] = x.data();
+      launch_together({list.first[1]}, kBlock, list_column_sums<float>, list);
+      EXPECT(same_bits(out, alone));
+    }
+  }
+}
+
+// Two samples of 1, 3, 8, 9 or 40 segments: kept dims are channels and samples.
+TEST(sums_joined_by_the_last_block) {
+  for (const i64 segments : {2, 3, 8, 9, 40}) {
+    constexpr i64 kChannels = 264, kSamples = 2;
+    const i64 points = segments * 24 - 5;
+    std::vector<bfloat16> x;
+    for (const float v : rough(size_t(kChannels * kSamples * points))) x.push_back(bfloat16(v));
+    const i64 outputs = kChannels * kSamples;
+    std::vector<bfloat16> alone(size_t(outputs), bfloat16(1.0f)), joined = alone;
+    std::vector<float> partial(size_t(outputs * segments));
+    ReduceArgs args{x.data(), alone.data(),  nullptr, partial.data(), outputs, points,
+                    24,       i32(segments), 0};
+    const auto kept =
+        nest_of<u32, 3>({{kChannels, {1, 1, 0}}, {kSamples, {kChannels * points, kChannels, 0}}});
+    const auto folded = nest_of<u32, 1>({{points, {kChannels}}});
+    const Dim3 grid{unsigned((outputs / 8 + 31) / 32), unsigned(segments)};
+    launch_together(grid, {32, 8},
+                    reduce_columns<folds::Sum<float>, bfloat16, bfloat16, u32, 8, true>, args, kept,
+                    folded);
+    const unsigned lanes = unsigned(std::min<i64>(8, i64(std::bit_ceil(u64(segments)))));
+    const unsigned across = kThreads / lanes;
+    launch_together({unsigned((outputs + across - 1) / across)}, {across, lanes},
+                    reduce_merge<folds::Sum<float>, bfloat16, bfloat16, u32, true>, args, kept);
+    args.out = joined.data();
+    std::vector<u32> counters(grid.x);
+    launch_together(grid, {32, 8}, sum_columns_joined<bfloat16, bfloat16, u32, 8, true>, args, kept,
+                    folded, counters.data());
+    EXPECT(same_bits(joined, alone));
+    EXPECT(counters == std::vector<u32>(grid.x));
+  }
+}

@@ -11,7 +11,7 @@ RUSH_FN bool comes_last(u32* counter, u32 blocks) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
     last = atomicAdd(counter, 1u) == blocks - 1;
     if (last) *counter = 0;
   }

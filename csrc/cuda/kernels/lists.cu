@@ -114,6 +114,12 @@ __global__ void __launch_bounds__(kThreads) list_join(ListJoinArgs args) {
 }
 
 template <class C>
+RUSH_FN C number_at(SumType type, const void* from, i64 i) {
+  return type == kSumHalf       ? convert<C>(typed<half>(from)[i])
+         : type == kSumBFloat16 ? convert<C>(typed<bfloat16>(from)[i])
+                                : convert<C>(typed<float>(from)[i]);
+}
+template <class C>
 RUSH_FN C rounded_to(SumType type, C x) {
   return type == kSumHalf       ? convert<C>(convert<half>(x))
          : type == kSumBFloat16 ? convert<C>(convert<bfloat16>(x))
@@ -125,6 +131,7 @@ RUSH_FN C rounded_to(SumType type, C x) {
 //
 // reduce_merge has fewer lanes where there are fewer segments than that: those that are too many here
 // hold zeros, and a sum that began with zero is never -0, which is all that zeros could change.
+// Where rows are few there is one stage, `reduce`; its lanes are as many as args.lanes says.
 template <class C>
 __global__ void __launch_bounds__(kThreads) list_column_sums(ListSumsArgs args) {
   after_earlier();
@@ -134,10 +141,18 @@ __global__ void __launch_bounds__(kThreads) list_column_sums(ListSumsArgs args) 
   const int lane = threadIdx.x / kSumColumns, column = threadIdx.x % kSumColumns;
   const u32 c = (blockIdx.x - args.first[t]) * kSumColumns + column;
   const bool works = c < args.columns[t];
-  const C* from = typed<C>(args.from[t]) + c;
+  const i64 step = args.step[t], segments = args.segments[t];
   C sum = 0;
+  if (const int own = args.lanes[t]; own > 0) {
+    if (works && lane < own)
+      sum = fold_lane<folds::Sum<C>>(0, segments, lane, own, [&](i64 i) {
+        return number_at<C>(args.read[t], args.from[t], i * step + c);
+      });
+  } else {
+    const C* from = typed<C>(args.from[t]) + c;
 #pragma unroll 4
-  for (u32 s = lane; works && s < args.segments[t]; s += lanes) sum += from[i64(s) * args.step[t]];
+    for (i64 s = lane; works && s < segments; s += lanes) sum += from[s * step];
+  }
   all[lane][column] = sum;
   __syncthreads();
   if (lane != 0 || !works) return;

@@ -46,7 +46,7 @@ struct ListJoinArgs {
 };
 
 // Sums down columns, kSumColumns per block; see ColumnSums in device/lists.h.
-inline constexpr int kSumColumns = 32, kSumsMost = 112;
+inline constexpr int kSumColumns = 32, kSumsMost = 104;
 enum SumType : u8 { kSumFloat, kSumHalf, kSumBFloat16 };
 struct ListSumsArgs {
   i32 tensors;
@@ -55,7 +55,8 @@ struct ListSumsArgs {
   void* out[kSumsMost];
   u32 columns[kSumsMost], segments[kSumsMost], step[kSumsMost];
   bool by_tree[kSumsMost];
-  SumType rounded[kSumsMost], type[kSumsMost];
+  SumType read[kSumsMost], rounded[kSumsMost], type[kSumsMost];
+  u8 lanes[kSumsMost];
 };
 static_assert(sizeof(ListSumsArgs) <= 4096);
 

@@ -17,6 +17,7 @@
 //   max and min in the input's. Positions count in the order of the folded nest, so the host keeps
 //   its dims in row-major order for arg reductions.
 #include "cuda/kernels/folds.h"
+#include "cuda/kernels/last_block.h"
 #include "cuda/kernels/team.h"
 
 namespace rush {
@@ -233,9 +234,8 @@ __global__ void __launch_bounds__(kThreads, kReduceBlocks)
 // Kept dims along memory, V outputs per thread, which share its loads. Threads as in `across`.
 // straight: the folded dims are one.
 template <class Fold, class X, class Out, class I, int V, bool straight>
-__global__ void __launch_bounds__(kThreads, kReduceBlocks)
-    reduce_columns(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
-  after_earlier();
+RUSH_FN void fold_columns(const ReduceArgs& args, const Nest<I, 3>& kept,
+                          const Nest<I, 1>& folded) {
   using T = typename Fold::T;
   const ThreadRole<true> role;
   const i64 first = role.output * V;
@@ -279,6 +279,43 @@ __global__ void __launch_bounds__(kThreads, kReduceBlocks)
       typed<typename Fold::Acc>(args.partial)[i64(blockIdx.y) * args.outputs + first + v] = acc[v];
     else
       write_result<Fold, X, Out>(args, offsets_of(kept, I(first + v)), acc[v]);
+  }
+}
+
+template <class Fold, class X, class Out, class I, int V, bool straight>
+__global__ void __launch_bounds__(kThreads, kReduceBlocks)
+    reduce_columns(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded) {
+  after_earlier();
+  fold_columns<Fold, X, Out, I, V, straight>(args, kept, folded);
+}
+
+// The same with the segments merged by the block that comes last, instead of by a second launch: the
+// eight lanes of that are running results of one thread here, joined by the same tree. (Lanes beyond
+// the last segment hold blanks, where it has fewer lanes: for sums they change nothing.)
+template <class X, class Out, class I, int V, bool straight>
+__global__ void __launch_bounds__(kThreads, kReduceBlocks)
+    sum_columns_joined(ReduceArgs args, Nest<I, 3> kept, Nest<I, 1> folded, u32* counters) {
+  after_earlier();
+  using Fold = folds::Sum<float>;
+  fold_columns<Fold, X, Out, I, V, straight>(args, kept, folded);
+  if (!comes_last(counters + blockIdx.x, gridDim.y)) return;
+  constexpr int lanes = 8;
+  const i64 begin = i64(blockIdx.x) * blockDim.x * V;
+  for (int o = threadIdx.y * blockDim.x + threadIdx.x; o < int(blockDim.x) * V; o += kThreads) {
+    const i64 output = begin + o;
+    if (output >= args.outputs) return;
+    float acc[lanes] = {};
+    for (int first = 0; first < args.segments; first += lanes)
+#pragma unroll
+      for (int k = 0; k < lanes; ++k)
+        if (first + k < args.segments)
+          Fold::merge(acc[k],
+                      __ldcg(typed<float>(args.partial) + (first + k) * args.outputs + output));
+#pragma unroll
+    for (int apart = lanes / 2; apart > 0; apart /= 2)
+#pragma unroll
+      for (int k = 0; k < apart; ++k) Fold::merge(acc[k], acc[k + apart]);
+    write_result<Fold, X, Out>(args, offsets_of(kept, I(output)), acc[0]);
   }
 }
 

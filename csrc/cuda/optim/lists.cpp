@@ -309,7 +309,9 @@ void list_column_sums(std::span<const ColumnSums> from, std::span<const Tensor> 
     const ColumnSums& sums = from[k];
     if (args.tensors == kSumsMost) send();
     const int slot = args.tensors++;
-    args.from[slot] = sums.partial.data<float>() + sums.first;
+    args.from[slot] = sums.from.data<char>() + sums.first * sums.from.element_size();
+    args.read[slot] = sum_type(sums.from.dtype());
+    args.lanes[slot] = u8(sums.lanes);
     args.out[slot] = outs[k].data();
     args.columns[slot] = u32(outs[k].numel());
     args.segments[slot] = u32(sums.segments);

@@ -74,6 +74,13 @@ std::string spell_merge(uint64_t key) {
   const Instance i = Instance::of(key);
   return concat("rush::reduce_merge<", i.types(), ", ", i.across ? "true" : "false", ">");
 }
+std::string spell_joined(uint64_t key) {
+  const Instance i = Instance::of(key);
+  return concat("rush::sum_columns_joined<", kernel_type(i.in), ", ", kernel_type(i.out), ", ",
+                i.long_index ? "rush::u64, " : "rush::u32, ", 1 << i.width_log,
+                i.straight ? ", true>" : ", false>");
+}
+const KernelFamily kSumJoined{"reduce.cu", spell_joined};
 const KernelFamily kReduce{"reduce.cu", spell_reduce};
 const KernelFamily kMerge{"reduce.cu", spell_merge};
 
@@ -121,6 +128,30 @@ bool counts_in_order(const Walk<3>& kept) {
     next *= kept.sizes[size_t(d)];
   }
   return true;
+}
+
+// What may be done with a sum instead of two launches now.
+enum class Late {
+  None,
+  Segments,  // the first stage is launched, the second one waits
+  Joined,    // one launch, whose last blocks do the second stage
+  Rows       // few rows: all of it waits
+};
+Late late_way(const ReduceArgs& args, const Instance& instance, const Walk<3>& kept,
+              const Walk<1>& folded, const Outputs& to, const Tensor& x, int64_t blocks) {
+  constexpr int64_t kMostBytes = 65536;  // of what is held instead of a result
+  if (!instance.across || args.outputs < 32 || !counts_in_order(kept)) return Late::None;
+  const bool vector = to.later->dim() == 1;  // a gradient of a bias; others are soon asked for
+  if (args.segments > 1) {
+    if (vector) return Late::Segments;
+    return instance.width_log > 0 && blocks <= kStreamCounters ? Late::Joined : Late::None;
+  }
+  const bool typed = x.dtype() == DType::Float32 || is_reduced_float(x.dtype());
+  const bool rows = typed && kept.dims == 1 && kept.strides[0][0] == 1 && folded.dims <= 1 &&
+                    instance.width_log == 0 && folded.strides[0][0] > 0;
+  return vector && rows && x.numel() * x.element_size() <= kMostBytes && deferred::reads_later(x)
+             ? Late::Rows
+             : Late::None;
 }
 
 // `ordered`: positions count, so the folded dims keep their row-major order.
@@ -202,7 +233,17 @@ bool run_or_wait(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, 
     args.segments = i32((args.n + args.segment - 1) / args.segment);
   }
   const bool merges_across = args.outputs >= 32;
-  if (to.later && (args.segments == 1 || !merges_across || !counts_in_order(kept))) return false;
+  const Late how = to.later ? late_way(args, instance, kept, folded, to, x, blocks) : Late::None;
+  if (to.later && how == Late::None) return false;
+  if (how == Late::Rows) {
+    const int64_t step = folded.dims ? folded.strides[0][0] : 1;
+    deferred::take_sums({x, 0, step, args.n, true, out.dtype(), int(lanes)}, *to.later);
+    return true;
+  }
+  if (how == Late::Joined) {
+    give_storage(to.later->impl());
+    args.out = to.later->data();
+  }
   Tensor partial;
   if (args.segments > 1) {
     partial = to.later ? make_tensor(Dims{args.segments, args.outputs}, DType::Float32, x.device())
@@ -212,6 +253,11 @@ bool run_or_wait(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, 
   }
   const Grid grid{unsigned(blocks), unsigned(args.segments)};
   const auto both = [&]<class I>(const Nest<I, 3>& nest) {
+    if (how == Late::Joined) {
+      launch(kSumJoined, instance.key(), device, grid, block, args, nest, folded.template nest<I>(),
+             stream_counters(device, blocks));
+      return;
+    }
     launch(kReduce, instance.key(), device, grid, block, args, nest, folded.template nest<I>());
     if (args.segments == 1 || to.later) return;
     Instance merge = instance;
@@ -228,7 +274,7 @@ bool run_or_wait(ReduceFn fold, DType type, const Tensor& x, const Outputs& to, 
     both(kept.template nest<u64>());
   else
     both(kept.template nest<u32>());
-  if (to.later)
+  if (how == Late::Segments)
     deferred::take_sums({partial, 0, args.outputs, args.segments, true, out.dtype()}, *to.later);
   return true;
 }

@@ -9,10 +9,10 @@ namespace {
 
 // Key: the kernel, then the type.
 std::string spell_sequence(uint64_t key) {
-  return concat(key >> 4 ? "rush::linspace<" : "rush::arange<", kernel_type(DType(key & 15)), ">");
+  return concat(key >> 5 ? "rush::linspace<" : "rush::arange<", kernel_type(DType(key & 31)), ">");
 }
 const KernelFamily kSequence{"ranges_exact.cu", spell_sequence};
-constexpr uint64_t kArange = 0 << 4, kLinspace = 1 << 4;
+constexpr uint64_t kArange = 0 << 5, kLinspace = 1 << 5;
 
 template <class Args>
 void launch_sequence(uint64_t kernel, const Tensor& out, const Args& args) {

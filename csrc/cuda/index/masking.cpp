@@ -17,8 +17,8 @@ static_assert(kMostDims == kMaxDims);
 enum class Kernel : uint8_t { Count, Coordinates, Select, Place };
 std::string spell_mask(uint64_t key) {
   constexpr const char* names[] = {"count", "coordinates", "select", "place"};
-  const auto kernel = Kernel(key >> 8);
-  const uint64_t what = key >> 4 & 15;
+  const auto kernel = Kernel(key >> 9);
+  const uint64_t what = key >> 4 & 31;
   const bool moves = kernel == Kernel::Select || kernel == Kernel::Place;
   return concat("rush::mask_", names[int(kernel)], "<",
                 moves ? kernel_bytes(1 << what) : kernel_type(DType(what)), ", ",
@@ -41,7 +41,7 @@ DType looked_at(DType t) {
 uint64_t key_for(Kernel kernel, const Tensor& x, uint64_t what, bool is_long = false) {
   const bool aligned = reinterpret_cast<uintptr_t>(x.data()) % 16 == 0;
   const uint64_t width = aligned ? 4 - log_of(x.element_size()) : 0;
-  return uint64_t(kernel) << 8 | what << 4 | width << 1 | is_long;
+  return uint64_t(kernel) << 9 | what << 4 | width << 1 | is_long;
 }
 
 MaskArgs args_for(const Tensor& x, const Tensor& starts) {

@@ -144,7 +144,7 @@ RUSH_FN void update(T& to, T from, opmath<T> alpha) {
     to = from;
   } else if constexpr (is_same<Fn<T>, ScatterAdd<T>> && is_float<T>) {
     atomicAdd(&to, alpha * from);
-  } else if constexpr (is_same<Fn<T>, ScatterAdd<T>> && is_complex_v<T>) {
+  } else if constexpr (is_same<Fn<T>, ScatterAdd<T>> && is_complex_v<T> && sizeof(T) > 4) {
     const T x = alpha * from;
     atomicAdd(&to.re, x.re);
     atomicAdd(&to.im, x.im);

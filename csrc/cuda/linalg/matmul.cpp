@@ -317,6 +317,8 @@ void scale(const Tensor& out, const Scalar& beta) {
 
 void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
              const Scalar& beta) {
+  check(out.dtype() != DType::Complex32, ErrorKind::DType, "matmul",
+        "not implemented for complex32 tensors");
   if (out.numel() == 0) return;
   if (a.sizes()[size_t(a.dim()) - 1] == 0 || alpha.equals(0)) return scale(out, beta);
   const bool ours = category(out.dtype()) <= Category::Integer || !lt::library().missing.empty();

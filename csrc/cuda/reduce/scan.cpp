@@ -22,14 +22,14 @@ struct Instance {
 
   uint64_t key() const {
     uint64_t k = uint64_t(kernel) << 3 | uint64_t(fn);
-    k = k << 4 | uint64_t(element);
-    k = k << 4 | uint64_t(in);
-    k = k << 4 | uint64_t(out);
+    k = k << 5 | uint64_t(element);
+    k = k << 5 | uint64_t(in);
+    k = k << 5 | uint64_t(out);
     return ((k << 3 | width_log) << 3 | lanes_log) << 1 | long_index;
   }
   static Instance of(uint64_t key) {
-    return {Kernel(key >> 22),      ScanFn(key >> 19 & 7), DType(key >> 15 & 15),
-            DType(key >> 11 & 15),  DType(key >> 7 & 15),  unsigned(key >> 4 & 7),
+    return {Kernel(key >> 25),      ScanFn(key >> 22 & 7), DType(key >> 17 & 31),
+            DType(key >> 12 & 31),  DType(key >> 7 & 31),  unsigned(key >> 4 & 7),
             unsigned(key >> 1 & 7), unsigned(key & 1)};
   }
 };

@@ -12,11 +12,11 @@ namespace {
 
 // Key: the kernel, then the type.
 std::string spell_distinct(uint64_t key) {
-  return concat(key >> 4 ? "rush::merge_slices<" : "rush::mark_runs<", kernel_type(DType(key & 15)),
+  return concat(key >> 5 ? "rush::merge_slices<" : "rush::mark_runs<", kernel_type(DType(key & 31)),
                 ">");
 }
 const KernelFamily kDistinct{"unique.cu", spell_distinct};
-constexpr uint64_t kMarkRuns = 0 << 4, kMergeSlices = 1 << 4;
+constexpr uint64_t kMarkRuns = 0 << 5, kMergeSlices = 1 << 5;
 
 void mark_runs(const Tensor& slices, int64_t count, const Tensor& order, const Tensor& starts) {
   if (count == 0) return;

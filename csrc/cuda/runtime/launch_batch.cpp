@@ -30,6 +30,8 @@ namespace rush::cuda {
 namespace {
 
 constexpr size_t kMost = 32, kLeast = 16;  // kernels in a batch that ends by itself
+// And in the first one behind whatever ended a batch: a GPU that has nothing to do gets work soon.
+constexpr size_t kFirst = 8;
 constexpr size_t kArgumentBytes = size_t(64) << 10;
 constexpr size_t kMostGraphs = 512, kSightings = 1 << 14;
 // More threads than these are work for tens of microseconds.
@@ -38,7 +40,10 @@ constexpr auto kPatience = std::chrono::microseconds(200);
 // How far the GPU is behind is asked now and then: is done what was queued so long, or so many
 // launches, before? A GPU that is further behind works whatever the host does, and will while it is
 // found out that it has caught up.
-constexpr auto kBehind = std::chrono::milliseconds(5);
+const auto kBehind = std::chrono::milliseconds([] {
+  const char* text = std::getenv("RUSHLIGHT_BEHIND_MS");
+  return text ? std::atoi(text) : 1 << 30;
+}());
 constexpr int kLaunchesBehind = 64, kLooksToLeave = 3;
 // A graph with calls of libraries is good for one set of addresses, and costs as much as some dozen
 // launches. Making one takes credit, which uses give back; without it calls are passed over a while.
@@ -75,6 +80,7 @@ class Batch {
   void queue() noexcept {
     std::lock_guard lock(mutex_);
     queue_all();
+    most_ = kFirst;
   }
   CUresult take_error() noexcept {
     std::lock_guard lock(mutex_);
@@ -128,7 +134,7 @@ class Batch {
 
   Stream* stream_ = nullptr;
   bool captured_ = false;  // it will be recorded, not run
-  size_t count_ = 0, calls_kept_ = 0, bytes_ = 0;
+  size_t count_ = 0, calls_kept_ = 0, bytes_ = 0, most_ = kFirst;
   uint64_t key_ = 0;
   std::array<Kept, kMost> kept_;
   std::unique_ptr<std::byte[]> arguments_{new std::byte[kArgumentBytes]};
@@ -211,7 +217,9 @@ void Batch::keep(CUfunction f, const ParameterLayout& layout, const LaunchShape&
 void Batch::mix(uint64_t own, bool may_end) {
   own = mixed(own);
   key_ = mixed(key_ ^ own);
-  if (count_ == kMost || (count_ >= kLeast && may_end && own >> 60 == 0)) queue_all();
+  if (count_ < most_ && (count_ < kLeast || !may_end || own >> 60 != 0)) return;
+  queue_all();
+  most_ = std::min(kMost, 2 * most_);
 }
 
 bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** args,

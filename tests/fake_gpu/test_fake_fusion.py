@@ -183,3 +183,20 @@ def test_weights_of_convolutions_are_cast_and_moved_together(run_with_cudnn):
     # A sample's last block joins its sums.
     assert fused.count("group_sums_joined") == eager.count("group_sums_last") == 4
     assert fused.count("group_moments_last") + fused.count("group_means_last") == 0
+
+
+def test_losses_are_joined_by_their_last_block(run_with):
+    *_, eager, fused = run_with(
+        STEP
+        + """
+x, target = rl.ones(4096, 64, device="cuda"), rl.zeros(4096, device="cuda", dtype=rl.int64)
+def losses():
+    return F.cross_entropy(x, target), F.mse_loss(x, x)
+for f in (losses, rl.compile(losses)):
+    f()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        f()
+    print(sum(e.activity == "kernel" for e in seen.events()))
+"""
+    )
+    assert (eager, fused) == ("4", "2")

@@ -89,6 +89,7 @@ class Queue {
   void run_list(std::span<const Recipe* const> alike, Report::Flush* told);
   std::vector<const Recipe*> late_for(const TensorImpl* asked) const;
   bool holds_too_much() const;
+  void let_go_unwanted();
   void take_back(const TensorImpl* form);
   bool take_cast_of_sums(const Tensor& x, const Tensor& out);
   const Tensor& known_number(const Tensor& number) const;

@@ -285,6 +285,18 @@ std::vector<const Recipe*> Queue::late_for(const TensorImpl* asked) const {
   return wanted;
 }
 
+// Of what waits longer: what is computed, and what nobody holds.
+void Queue::let_go_unwanted() {
+  std::vector<Recipe> gone, left;  // freed without the lock
+  std::lock_guard lock(queues().mutex);
+  for (Recipe& r : late_) {
+    const bool is_over = r.out.impl()->storage.load() || r.out.impl()->use_count() == 1;
+    (is_over ? gone : left).push_back(std::move(r));
+  }
+  late_.swap(left);
+  for (size_t s = 0; s < late_.size(); ++s) set_recipe(late_[s].out.impl(), kMostWaiting + s + 1);
+}
+
 void Queue::run_late(std::vector<const Recipe*> wanted, Report::Flush* told) {
   const auto kind = [](const Recipe* r) {
     const Device on = r->out.device();
@@ -297,15 +309,7 @@ void Queue::run_late(std::vector<const Recipe*> wanted, Report::Flush* told) {
     Queue& q;
     ~Left() {
       q.running_ = false;
-      std::vector<Recipe> gone, left;  // freed without the lock
-      std::lock_guard lock(queues().mutex);
-      for (Recipe& r : q.late_) {
-        const bool is_over = r.out.impl()->storage.load() || r.out.impl()->use_count() == 1;
-        (is_over ? gone : left).push_back(std::move(r));
-      }
-      q.late_.swap(left);
-      for (size_t s = 0; s < q.late_.size(); ++s)
-        set_recipe(q.late_[s].out.impl(), kMostWaiting + s + 1);
+      q.let_go_unwanted();
     }
   } const left{*this};
   running_ = true;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <numeric>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "testing.h"
@@ -198,6 +199,13 @@ TEST(cross_entropy_by_columns_and_rows) {
   launch_together({2}, kBlock, cross_entropy_columns<float, float, 8, true>, args);
   launch_together({1}, kBlock, cross_entropy_join<float>, args);
   EXPECT(near(loss, sum / weights) && near(found, weights));
+  u32 counter = 0;  // by the last block: the same bits
+  const float before = std::exchange(loss, 0.0f);
+  const double found_before = std::exchange(found, 0.0);
+  args.counter = &counter;
+  launch_together({2}, kBlock, cross_entropy_columns<float, float, 8, true>, args);
+  EXPECT(loss == before && found == found_before && counter == 0);
+  args.counter = nullptr;
   loss = 0;
   launch_together({1}, kBlock, cross_entropy_columns<float, float, 1, true>, args);
   EXPECT(near(loss, sum / weights));
@@ -269,6 +277,12 @@ TEST(element_losses) {
   launch_together({3}, kBlock, loss_sum<F, float, float, 4>, args, Noting{});
   launch_together({1}, kBlock, loss_join<float>, args);
   EXPECT(near(one, sum / 2));
+  u32 counter = 0;  // by the last block: the same bits
+  const float before = std::exchange(one, 0.0f);
+  args.counter = &counter;
+  launch_together({3}, kBlock, loss_sum<F, float, float, 4>, args, Noting{});
+  EXPECT(one == before && counter == 0);
+  args.counter = nullptr;
   launch_together({1}, kBlock, loss_sum<F, float, float, 1>, args, Noting{});
   EXPECT(near(one, sum / 2));
   const float g = 1.5f;

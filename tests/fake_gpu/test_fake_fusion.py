@@ -183,3 +183,47 @@ def test_weights_of_convolutions_are_cast_and_moved_together(run_with_cudnn):
     # A sample's last block joins its sums.
     assert fused.count("group_sums_joined") == eager.count("group_sums_last") == 4
     assert fused.count("group_moments_last") + fused.count("group_means_last") == 0
+
+
+def test_losses_are_joined_by_their_last_block(run_with):
+    *_, eager, fused = run_with(
+        STEP
+        + """
+x, target = rl.ones(4096, 64, device="cuda"), rl.zeros(4096, device="cuda", dtype=rl.int64)
+def losses():
+    return F.cross_entropy(x, target), F.mse_loss(x, x)
+for f in (losses, rl.compile(losses)):
+    f()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        f()
+    print(sum(e.activity == "kernel" for e in seen.events()))
+"""
+    )
+    assert (eager, fused) == ("4", "2")
+
+
+def test_sums_that_nobody_wants_are_let_go(run_with):
+    *_, held, threads = run_with("""
+import threading
+x = rl.ones(8192, 1024, device="cuda", dtype=rl.bfloat16)
+rows = rl.ones(32, 128, device="cuda", dtype=rl.bfloat16)
+def drop():
+    for _ in range(500):
+        x.sum(0)
+    return cuda.memory_allocated()
+def read():
+    y, found = x.sum(0).float(), []
+    reader = threading.Thread(target=lambda: found.append(y.cpu().shape == (1024,)))
+    reader.start()
+    reader.join()
+    few = rows.sum(0)
+    rows.add_(1)  # what waits reads them before
+    return found, few.shape == (128,)
+before = cuda.memory_allocated()
+one = x.sum(0)
+rl.compile(drop)()
+print(rl.compile(drop)() - before < 2 << 20)
+print(rl.compile(read)())
+""")
+    assert held == "True"
+    assert threads == "([True], True)"

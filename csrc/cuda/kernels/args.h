@@ -243,6 +243,7 @@ struct CrossEntropyArgs {
   bool float_loss;  // of half-precision scores: the loss and its gradient are float
   u64 launch;
   IndexFault* fault;
+  u32* counter;  // the last block joins the sums; null: a second launch does
 };
 
 struct JoinPairsArgs {
@@ -301,6 +302,7 @@ struct LossArgs {
   double* partial;
   i32 g_step, blocks;
   double parameter, scale;
+  u32* counter = nullptr;  // the last block joins the sums; null: a second launch does
 };
 
 // y = x * scale + shift where an element is kept, x * 0 + floor elsewhere.

@@ -5,11 +5,13 @@
 //   neighbouring threads take neighbouring positions, and `Lanes` threads share one where they are
 //   few.
 // - The forward pass reads the scores once. Its blocks' sums are joined in order by a second
-//   launch, unless there is one block only: the same numbers come out every time.
+//   launch (in compiled functions by the last block), unless there is one block only: the same
+//   numbers come out every time.
 // - A target out of range is noted (fault.h) and counts as ignored.
 // - T is the type of memory, C what is computed in; weights and totals are C.
 #include "cuda/kernels/exponentials.h"
 #include "cuda/kernels/fault.h"
+#include "cuda/kernels/last_block.h"
 #include "cuda/kernels/team.h"
 
 namespace rush {
@@ -108,14 +110,29 @@ RUSH_FN void write_loss(const CrossEntropyArgs& args, const LossSums& all) {
   *args.weights = all.weights;
 }
 
+// The sums of all blocks, by one. (Past its processor's own cache: they may be of this launch.)
+template <class T>
+RUSH_FN void join_blocks(const CrossEntropyArgs& args) {
+  LossSums all{0, 0};
+  for (int b = threadIdx.x; b < args.blocks; b += kThreads)
+    all = JoinLossSums{}(all, {__ldcg(args.partial + 2 * b), __ldcg(args.partial + 2 * b + 1)});
+  all = join_team<kThreads>(all, JoinLossSums{});
+  if (threadIdx.x == 0) write_loss<T>(args, all);
+}
+
 template <class T>
 RUSH_FN void finish_block(const CrossEntropyArgs& args, LossSums all) {
   if (!args.reduces) return;
   all = join_team<kThreads>(all, JoinLossSums{});
-  if (threadIdx.x != 0) return;
-  if (gridDim.x == 1) return write_loss<T>(args, all);
-  args.partial[2 * i64(blockIdx.x)] = all.losses;
-  args.partial[2 * i64(blockIdx.x) + 1] = all.weights;
+  if (threadIdx.x == 0) {
+    if (gridDim.x == 1) {
+      write_loss<T>(args, all);
+    } else {
+      args.partial[2 * i64(blockIdx.x)] = all.losses;
+      args.partial[2 * i64(blockIdx.x) + 1] = all.weights;
+    }
+  }
+  if (args.counter && gridDim.x > 1 && comes_last(args.counter, gridDim.x)) join_blocks<T>(args);
 }
 
 // ---- forward ----
@@ -193,11 +210,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_columns(CrossEntropyAr
 template <class T>
 __global__ void __launch_bounds__(kThreads) cross_entropy_join(CrossEntropyArgs args) {
   after_earlier();
-  LossSums all{0, 0};
-  for (int b = threadIdx.x; b < args.blocks; b += kThreads)
-    all = JoinLossSums{}(all, {args.partial[2 * b], args.partial[2 * b + 1]});
-  all = join_team<kThreads>(all, JoinLossSums{});
-  if (threadIdx.x == 0) write_loss<T>(args, all);
+  join_blocks<T>(args);
 }
 
 // ---- backward ----

@@ -1,8 +1,9 @@
 // loss.cu: losses of input and target, element by element; the blocks' sums are joined in order by
-// a second launch, unless there is one block only.
+// a second launch (in compiled functions by the last block), unless there is one block only.
 //
 // T is the type of memory, C what is computed in; V elements at a time.
 #include "cuda/kernels/fault.h"
+#include "cuda/kernels/last_block.h"
 #include "cuda/kernels/team.h"
 #include "functors/loss.h"
 
@@ -83,6 +84,15 @@ __global__ void __launch_bounds__(kThreads) loss_each(LossArgs args, Noting to) 
     write_losses<F, C, T, 1>(args, i, to);
 }
 
+// The sums of all blocks, by one. (Past its processor's own cache: they may be of this launch.)
+template <class T>
+RUSH_FN void join_blocks_of_loss(const LossArgs& args) {
+  double all = 0;
+  for (int b = threadIdx.x; b < args.blocks; b += kThreads) all += __ldcg(args.partial + b);
+  all = join_team<kThreads>(all, JoinSum{});
+  if (threadIdx.x == 0) *typed<T>(args.y) = convert<T>(all * args.scale);
+}
+
 template <class F, class C, class T, int V>
 __global__ void __launch_bounds__(kThreads) loss_sum(LossArgs args, Noting to) {
   after_earlier();
@@ -93,20 +103,20 @@ __global__ void __launch_bounds__(kThreads) loss_sum(LossArgs args, Noting to) {
   for (i64 i = packs * V + thread_number(); i < args.n; i += thread_count())
     all += sum_losses<F, C, T, 1>(args, i, to);
   all = join_team<kThreads>(all, JoinSum{});
-  if (threadIdx.x != 0) return;
-  if (gridDim.x == 1)
-    *typed<T>(args.y) = convert<T>(all * args.scale);
-  else
-    args.partial[blockIdx.x] = all;
+  if (threadIdx.x == 0) {
+    if (gridDim.x == 1)
+      *typed<T>(args.y) = convert<T>(all * args.scale);
+    else
+      args.partial[blockIdx.x] = all;
+  }
+  if (args.counter && gridDim.x > 1 && comes_last(args.counter, gridDim.x))
+    join_blocks_of_loss<T>(args);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) loss_join(LossArgs args) {
   after_earlier();
-  double all = 0;
-  for (int b = threadIdx.x; b < args.blocks; b += kThreads) all += args.partial[b];
-  all = join_team<kThreads>(all, JoinSum{});
-  if (threadIdx.x == 0) *typed<T>(args.y) = convert<T>(all * args.scale);
+  join_blocks_of_loss<T>(args);
 }
 
 // y: the gradient of x.

@@ -1,4 +1,5 @@
 // Cross entropy and nll_loss on GPUs, through kernels/cross_entropy.cu.
+#include "core/modes.h"
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
 #include "device/nn/loss.h"
@@ -98,13 +99,14 @@ void cross_entropy(const CrossEntropyCall& c, const Tensor& loss, const Tensor& 
   if (args.reduces && blocks > 1) {
     partial = make_tensor(Dims{blocks, 2}, DType::Float64, c.x.device());
     args.partial = partial.data<double>();
+    if (t_modes & kDefer) args.counter = stream_counters(device, 1);
   }
   args.blocks = i32(blocks);
   launch(kFamily,
          by_rows ? key_of(kRows, rows.team, rows.packs, true, type)
                  : key_of(kColumns, shared, false, c.scores, type),
          device, {unsigned(blocks)}, {kThreads}, args);
-  if (args.reduces && blocks > 1)
+  if (args.reduces && blocks > 1 && !args.counter)
     launch(kFamily, key_of(kJoin, 0, false, false, type), device, {1}, {kThreads}, args);
 }
 

@@ -1,6 +1,7 @@
 // Losses of input and target on GPUs, through kernels/loss.cu.
 #include "device/nn/loss.h"
 
+#include "core/modes.h"
 #include "cuda/nn/rows.h"
 #include "cuda/runtime/loops.h"
 
@@ -62,9 +63,10 @@ void loss_sum(LossFn fn, const Tensor& x, const Tensor& target, double parameter
   if (grid.x > 1) {
     partial = make_tensor(Dims{grid.x}, DType::Float64, x.device());
     args.partial = partial.data<double>();
+    if (t_modes & kDefer) args.counter = stream_counters(x.device().index, 1);
   }
   run(kSum, fn, args, x, grid);
-  if (grid.x > 1)
+  if (grid.x > 1 && !args.counter)
     launch(kFamily, kJoin << 8 | uint64_t(x.dtype()), x.device().index, {1}, {kThreads}, args);
 }
 

@@ -181,6 +181,22 @@ class FunctionEvent(_Times):
         self._device_time = 0.0
         self._node = (0, -1)
 
+    @property
+    def activity_type(self) -> str:
+        """The category that traces have it in, such as "cpu_op" or "kernel"."""
+        if self.activity or self.is_user_annotation:
+            return self.activity or "user_annotation"
+        return "python_function" if self.is_python_function else "cpu_op"
+
+    @property
+    def linked_correlation_id(self) -> int:
+        """Of what ran on a GPU: the id of the op that queued it; otherwise 0."""
+        return self.external_id if self.on_device and self.launcher is not None else 0
+
+    def append_kernel(self, name: str, device: int, duration: float) -> None:
+        """Adds what the op queued on a GPU."""
+        self.kernels.append(Kernel(name, device, duration))
+
     def append_cpu_child(self, child: FunctionEvent) -> None:
         """Adds an event that ran inside this one, and in no other inside it."""
         self.cpu_children.append(child)

@@ -6,11 +6,11 @@
 #pragma once
 
 #include <deque>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "core/mutex.h"
 #include "trace/stream.h"
 
 namespace rush::profiler {
@@ -52,7 +52,7 @@ class RUSH_API ExecutionTrace final : public StreamListener {
 
   uint64_t number_of(const void* object, Record& record, bool given);
 
-  std::mutex mutex_;
+  Mutex mutex_{LockRank::EventNames};
   uint64_t last_id_ = 1;  // 1 is the process
   std::deque<Thread> threads_;
   std::unordered_map<const void*, uint64_t> objects_;

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rushlight.doctor._notes import Notes, Step
+from rushlight.doctor._rules_of_data import OF_DATA
 from rushlight.doctor._rules_of_settings import SETTINGS
-from rushlight.doctor._source import findings_in_source
+from rushlight.doctor._source import findings_in_source, findings_of_evaluation
 from rushlight.profiler._verdict import Finding
 
 __all__ = ["findings_of"]
@@ -317,6 +318,8 @@ def _modes(notes: Notes) -> Iterator[Finding]:
 def _left_in_evaluation(notes: Notes) -> Iterator[Finding]:
     if not notes.in_eval:
         yield from findings_in_source(notes.step_line)
+    if notes.drops or notes.few:
+        yield from findings_of_evaluation(notes.step_line)
 
 
 def _sorted(notes: Notes) -> Iterator[Finding]:
@@ -369,7 +372,7 @@ def _reads(notes: Notes) -> Iterator[Finding]:
 _RULES: tuple[Callable[[Notes], Iterator[Finding]], ...] = (
     _not_a_number, _exploding, _learning_rate, _nothing_to_step, _always_zero, _gradients_kept,
     _unused, _untrained, _losses, _broadcasts, _modes, _left_in_evaluation, _dead, _inputs,
-    _symmetric, _sorted, _iterators, _switches, _reads, *SETTINGS,
+    _symmetric, _sorted, _iterators, _switches, _reads, *SETTINGS, *OF_DATA,
 )  # fmt: skip
 
 

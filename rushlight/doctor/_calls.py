@@ -38,6 +38,8 @@ class Calls(rushlight.overrides.TorchFunctionMode):
             self._note_softmax(name, args, kwargs or {}, out)
         if name in _PRODUCTS and self._weights is not None and args[0] is self._weights[0]:
             self._notes.crossed[user_line() or ""] = self._weights[1]
+        if name == "_dropout" and len(args) > 2 and isinstance(args[2], float | int):
+            self._notes.drops.setdefault(user_line() or "dropout", float(args[2]))
         if "batch_norm" in name or self._reorders(name, args):
             self._notes.samples_meet = True
         if len(args) >= 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):

@@ -20,6 +20,7 @@ class Step:
     zeros: list[str] = field(default_factory=list)  # weights whose gradient was zero
     moved: dict[str, float] = field(default_factory=dict)  # since the step before, by others
     rates: list[float] = field(default_factory=list)  # lr of each group
+    sums: dict[str, float] = field(default_factory=dict)  # of some weights, before the step
 
 
 @dataclass
@@ -41,6 +42,7 @@ class LossCall:
     positive: int = 0  # scores above 0 among what should be logarithms of probabilities
     cut: int = 0  # scores that come from a ReLU
     mixed: list[bool] = field(default_factory=list)  # is a row computed from several samples?
+    smoothing: float = 0.0  # of labels
     own: list[bool] = field(default_factory=list)  # from the token that it is to name?
 
 

@@ -8,7 +8,11 @@ from typing import Any
 from rushlight.doctor._notes import Notes, Step
 from rushlight.doctor._rules_of_data import OF_DATA
 from rushlight.doctor._rules_of_settings import SETTINGS
-from rushlight.doctor._source import findings_in_source, findings_of_evaluation
+from rushlight.doctor._source import (
+    findings_in_source,
+    findings_of_dropout,
+    findings_of_evaluation,
+)
 from rushlight.profiler._verdict import Finding
 
 __all__ = ["findings_of"]
@@ -17,6 +21,7 @@ _HIGH_UPDATE = 0.5  # a step that changes weights by more than half of them
 _LOW_UPDATE = 1e-7
 _LARGE_INPUT = 15.0
 _CLIPPED = 1e4
+_LARGE_NORM = 100.0
 _DEAD_SHARE = 0.9
 
 
@@ -111,12 +116,15 @@ def _exploding(notes: Notes) -> Iterator[Finding]:
     # What clipping hides: it cuts every step to a fraction of what it was.
     if len(notes.clipped) >= 2 and min(ratio for _, ratio in notes.clipped) > _CLIPPED:
         norm, ratio = notes.clipped[0]
+        large = norm > _LARGE_NORM
         yield Finding(
-            "Gradients explode before they are clipped",
+            "Gradients explode before they are clipped" if large
+            else "Clipping leaves nothing of the gradients",
             f"clip_grad_norm_ cuts a norm of {norm:.3g} to a part in {ratio:.3g}, in every step",
-            "look for what scales the loss; a sum over the batch, or targets that are not scaled",
+            "look for what scales the loss; a sum over the batch, or targets that are not scaled"
+            if large else "max_norm of about 1 is usual",
             notes.clip_line,
-        )
+        )  # fmt: skip
         return
     for _, steps, line in _optimizers(notes):
         norms = [s.gradient_norm for s in steps if not s.bad_gradients]
@@ -320,6 +328,7 @@ def _left_in_evaluation(notes: Notes) -> Iterator[Finding]:
         yield from findings_in_source(notes.step_line)
     if notes.drops or notes.few:
         yield from findings_of_evaluation(notes.step_line)
+    yield from findings_of_dropout(notes.step_line)
 
 
 def _sorted(notes: Notes) -> Iterator[Finding]:

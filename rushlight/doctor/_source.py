@@ -8,7 +8,12 @@ from collections.abc import Iterator
 
 from rushlight.profiler._verdict import Finding
 
-__all__ = ["findings_in_source", "findings_of_evaluation", "is_in_an_epoch"]
+__all__ = [
+    "findings_in_source",
+    "findings_of_dropout",
+    "findings_of_evaluation",
+    "is_in_an_epoch",
+]
 
 _PLACE = re.compile(r"^(.*)\((\d+)\)")  # file(line): function
 
@@ -117,6 +122,26 @@ def findings_of_evaluation(step_line: str | None) -> Iterator[Finding]:
                 "model.eval() before, and model.train() after: dropout stays on, and batch norms "
                 "learn from what they are tested with",
                 f"{file}({node.lineno}): no_grad",  # type: ignore[attr-defined]
+            )
+            return
+
+
+def findings_of_dropout(step_line: str | None) -> Iterator[Finding]:
+    """Of a program that evaluates, and has a dropout that does not ask for the mode."""
+    parsed = _parsed(step_line)
+    if parsed is None or not _method_calls([parsed[0]], "eval"):
+        return
+    tree, file, _ = parsed
+    forwards = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "forward"]
+    for call in _method_calls([*forwards], "dropout"):
+        owner = ast.unparse(call.func.value)  # type: ignore[attr-defined]
+        told = len(call.args) > 2 or any(k.arg in ("training", None) for k in call.keywords)
+        if owner.rpartition(".")[2] in ("F", "functional") and not told:
+            yield Finding(
+                "A dropout does not ask for the mode",
+                f"{owner}.dropout without training= drops in evaluation, too",
+                "training=self.training, or nn.Dropout",
+                f"{file}({call.lineno}): forward",
             )
             return
 

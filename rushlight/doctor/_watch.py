@@ -237,6 +237,9 @@ class Observer:
         if len(given) == 2 and all(isinstance(t, Tensor) for t in given):
             mean = kwargs.get("reduction", "mean") == "mean" and len(args) < 3
             self._guard(self._note_loss)(name, given[0], given[1], out, mean)
+            smoothing = kwargs.get("label_smoothing", 0.0)
+            if smoothing > 0.5:
+                self.notes.losses[name, user_line()].smoothing = float(smoothing)
         return out
 
     def _note_loss(self, name: str, x: Tensor, target: Tensor, out: Any, mean: bool) -> None:
@@ -419,6 +422,7 @@ class Observer:
             total += norm * norm
             if parameter.dim() >= 2 and parameter.numel() <= _MOST_UNITS * 64:
                 self._before[id(parameter)] = parameter.detach().clone()
+                step.sums[name] = float(parameter.detach().double().sum())
         step.gradient_norm = total**0.5
         return step
 

@@ -69,6 +69,29 @@ FAULTS = {
         program(CLASSIFIER, ("train, test", "Y, order = Y.sort()\nX = X[order]\ntrain, test"),
                 ("DataLoader(train, 32, shuffle=True)", "DataLoader(train, 48)")),
         "order of its labels", "DataLoader"),
+    "clipped to nothing": (
+        program(CLASSIFIER, ("loss.backward()", "loss.backward()\n        nn.utils."
+                             "clip_grad_norm_(model.parameters(), 1e-9)")),
+        "leaves nothing", "clip_grad_norm_"),
+    "dropout as a function": (
+        program(CLASSIFIER, ("self.drop(F.relu(self.b(h)))", "F.dropout(F.relu(self.b(h)), 0.2)")),
+        "ask for the mode", "F.dropout"),
+    "dropout of nearly all as a function": (
+        program(CLASSIFIER, ("F.relu(self.a(x))",
+                             "F.dropout(F.relu(self.a(x)), 0.95, self.training)")),
+        "drops 95%", "F.dropout"),
+    "labels smoothed away": (
+        program(CLASSIFIER, (LOSS, LOSS.replace("y)", "y, label_smoothing=0.9)"))),
+        "smoothed by 0.9", "cross_entropy"),
+    "betas in the wrong order": (
+        program(CLASSIFIER, ("SGD(model.parameters(), lr=0.05, momentum=0.9)",
+                             "Adam(model.parameters(), lr=1e-3, betas=(0.999, 0.9))")),
+        "are swapped", "step"),
+    "weights loaded in the loop": (
+        program(CLASSIFIER, ("# prepare", "start = {k: v.clone() for k, v in "
+                             "model.state_dict().items()}"),
+                ("out = model(x)", "model.load_state_dict(start)\n        out = model(x)")),
+        "are undone", "step"),
     "a head made after the optimiser": (
         program(CLASSIFIER, ("# prepare", "model.c = nn.Linear(64, 5)")), "no optimiser has them",
         "step"),
@@ -156,6 +179,12 @@ for _ in range(20):
 CLEAN = {
     "classifier": program(CLASSIFIER), "language": program(LANGUAGE), "tagger": program(TAGGER),
     "attention": program(ATTENTION), "binary": program(BINARY), "student": program(STUDENT),
+    "a dropout that asks": program(
+        CLASSIFIER, ("self.drop(F.relu(self.b(h)))",
+                     "F.dropout(F.relu(self.b(h)), 0.2, training=self.training)")),
+    "clipped gradients": program(
+        CLASSIFIER, ("loss.backward()", "loss.backward()\n        nn.utils."
+                     "clip_grad_norm_(model.parameters(), 0.1)")),
     "layers": program(LAYERS), "data": program(DATA), "contrastive": program(CONTRASTIVE),
     "clusters": CLUSTERS, "pooled scores": program(POOLED), "by length": program(BY_LENGTH),
     "by hand": BY_HAND, "an equation": program(EQUATION),

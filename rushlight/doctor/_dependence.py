@@ -14,21 +14,22 @@ _MOST_NODES = 20_000
 _LEAST_SAMPLES = 4
 
 
-def leaves_of(root: Tensor) -> list[Tensor]:
-    """The tensors that a backward pass from here gives gradients to."""
+def leaves_of(root: Tensor) -> tuple[list[Tensor], set[Any]]:
+    """The tensors that a backward pass from here gives gradients to, and the nodes on the way."""
     found: list[Tensor] = []
-    seen = {root.grad_fn}
+    seen: set[Any] = {root.grad_fn}
     waiting = [root.grad_fn]
     while waiting and len(seen) < _MOST_NODES:
         node = waiting.pop()
         leaf = getattr(node, "variable", None)
         if isinstance(leaf, Tensor):
             found.append(leaf)
+            seen.discard(node)  # of no graph alone
         for after, _ in getattr(node, "next_functions", ()):
             if after is not None and after not in seen:
                 seen.add(after)
                 waiting.append(after)
-    return found
+    return found, seen
 
 
 def _rows_behind(x: Tensor, at: int, source: Tensor, dims: int) -> Any:

@@ -75,6 +75,7 @@ class Notes:
     input_line: str | None = None
     stale: dict[str, int] = field(default_factory=dict)  # backward onto old gradients, by line
     retained: dict[str, int] = field(default_factory=dict)  # retain_graph=True, by line
+    reused: dict[str, int] = field(default_factory=dict)  # and the next backward went through it
     backwards: int = 0
     step_line: str | None = None
     batches: list[Any] = field(default_factory=list)  # labels of batches, as sets

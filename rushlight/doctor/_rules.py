@@ -361,8 +361,9 @@ def _switches(notes: Notes) -> Iterator[Finding]:
         yield Finding("Anomaly detection is on", "every gradient is tested for NaN", advice,
                       notes.step_line)  # fmt: skip
     for line, times in notes.retained.items():
-        if times >= len(notes.steps) > 1 and notes.backwards <= times + 1:
-            yield Finding("Every backward keeps its graph", f"retain_graph=True, {times} times",
+        if times >= len(notes.steps) > 1 and not notes.reused.get(line):
+            yield Finding("Every backward keeps its graph",
+                          f"retain_graph=True, {times} times, and no other went through it again",
                           "leave it out: there is one backward per graph", line)  # fmt: skip
 
 

@@ -56,6 +56,7 @@ class Observer:
         self._first_parameter: int | None = None
         self._values: list[tuple[LossCall, Tensor]] = []  # of losses since the last backward
         self._records = True  # whether the program records gradients, where a hook is called
+        self._kept: list[tuple[str, set[Any]]] = []  # graphs that were kept, the last two
         self._first: Any = None  # what the first layer of the last call of a model made
         self._embedded: list[tuple[Tensor, Tensor]] = []  # ids and what embeddings made of them
 
@@ -94,7 +95,7 @@ class Observer:
         self._before.clear()
         self._last.clear()
         self._values.clear()
-        self._first, self._embedded = None, []
+        self._first, self._embedded, self._kept = None, [], []
 
     def _make_optimizer(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self.notes.optimizer_line = self.notes.optimizer_line or user_line()
@@ -293,9 +294,13 @@ class Observer:
         shape = self.notes.input_shape
         return len(shape) > 1 and shape[0] == samples != shape[1]
 
-    def _note_leaves(self, root: Tensor) -> None:
+    def _note_leaves(self, root: Tensor, retains: bool) -> None:
         leaves = self.notes.leaves
-        for tensor in leaves_of(root):
+        found, nodes = leaves_of(root)
+        for line, kept in self._kept:
+            self.notes.reused[line] = self.notes.reused.get(line, 0) + (not kept.isdisjoint(nodes))
+        self._kept = self._kept[-1:] + ([(self._backward_line, nodes)] if retains else [])
+        for tensor in found:
             leaf = leaves.get(id(tensor))
             if leaf is None:
                 leaves[id(tensor)] = Leaf(tensor, tensor._version)
@@ -311,7 +316,7 @@ class Observer:
         if not self._cleared:
             self._guard(self._note_cleared)()
         if tensor.grad_fn is not None:
-            self._guard(self._note_leaves)(tensor)
+            self._guard(self._note_leaves)(tensor, bool(kw.get("retain_graph")))
         self._first, self._embedded = None, []
         if self._values:
             self._guard(self._note_slopes)(tensor)

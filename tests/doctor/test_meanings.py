@@ -92,6 +92,10 @@ FAULTS = {
                              "model.state_dict().items()}"),
                 ("out = model(x)", "model.load_state_dict(start)\n        out = model(x)")),
         "are undone", "step"),
+    "one of two graphs that is kept": (
+        program(CLASSIFIER, ("loss.backward()", "F.mse_loss(model.a(x), torch.zeros(32, 64))."
+                             "backward(retain_graph=True)\n        loss.backward()")),
+        "keeps its graph", "retain_graph"),
     "a head made after the optimiser": (
         program(CLASSIFIER, ("# prepare", "model.c = nn.Linear(64, 5)")), "no optimiser has them",
         "step"),
@@ -179,6 +183,9 @@ for _ in range(20):
 CLEAN = {
     "classifier": program(CLASSIFIER), "language": program(LANGUAGE), "tagger": program(TAGGER),
     "attention": program(ATTENTION), "binary": program(BINARY), "student": program(STUDENT),
+    "a graph that two losses share": program(
+        CLASSIFIER, ("loss.backward()", "loss.backward(retain_graph=True)\n"
+                     "        (0.01 * F.mse_loss(out, torch.zeros_like(out))).backward()")),
     "a dropout that asks": program(
         CLASSIFIER, ("self.drop(F.relu(self.b(h)))",
                      "F.dropout(F.relu(self.b(h)), 0.2, training=self.training)")),

@@ -45,9 +45,14 @@ def _arguments(event, number):
 
 
 def _device_arguments(event):
-    return {"External id": event.external_id, "device": event.device_index, "context": 1,
-            "stream": event.thread, "correlation": event.correlation, **event.launch,
-            **({"bytes": event.bytes} if event.bytes else {})}  # fmt: skip
+    args = {"External id": event.external_id, "device": event.device_index, "context": 1,
+            "stream": event.thread, "correlation": event.correlation, **event.launch}  # fmt: skip
+    time = event.time_range.elapsed_us()
+    if event.bytes:
+        args["bytes"] = event.bytes
+        if time > 0 and event.activity != "kernel":
+            args["memory bandwidth (GB/s)"] = event.bytes / time / 1000
+    return args
 
 
 def _device_names(events):

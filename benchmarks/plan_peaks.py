@@ -4,8 +4,8 @@
 
 The six models of Table 1, a GPT and a U-Net. Exits with 1 where a prediction is off by more than
 five percent. `--report` writes results/plan.md, with what results/plan.json (or the file that
-`--json` names) has of the other device; `--explain` lists what ops have at the measured peak and have not at the planned one, or the reverse: workspaces
-of libraries, copies in another layout.
+`--json` names) has of the other device; `--explain` lists what ops have at the measured peak and
+have not at the planned one, or the reverse: workspaces of libraries, copies in another layout.
 """
 
 import argparse

@@ -7,12 +7,19 @@ from typing import Any, Literal
 
 from rushlight import _C
 from rushlight._names.missing import names_missing_from
+from rushlight.autograd._profiler_tools import (
+    EnforceUnique,
+    KinetoStepTracker,
+    load_nvprof,
+    parse_nvprof_trace,
+)
 from rushlight.autograd.profiler_util import (
     EventList,
     FunctionEvent,
     FunctionEventAvg,
     Interval,
     Kernel,
+    MemRecordsAcc,
 )
 from rushlight.profiler import itt
 from rushlight.profiler import profiler as _profiler
@@ -20,13 +27,18 @@ from rushlight.profiler.profiler import record_function
 from rushlight.types import FileLike, Self
 
 __all__ = [
+    "EnforceUnique",
     "EventList",
     "FunctionEvent",
     "FunctionEventAvg",
     "Interval",
     "Kernel",
+    "KinetoStepTracker",
+    "MemRecordsAcc",
     "emit_itt",
     "emit_nvtx",
+    "load_nvprof",
+    "parse_nvprof_trace",
     "profile",
     "record_function",
 ]

@@ -101,3 +101,58 @@ def test_ranges_for_intel_are_passed_over(monkeypatch):
     monkeypatch.setattr(itt, "_told", False)
     with pytest.warns(UserWarning, match="Intel's tools"):
         itt.range_push("x")
+
+
+def test_ranges_and_kernels_from_nvprof(tmp_path):
+    import sqlite3
+
+    from rushlight.autograd import profiler
+
+    path = tmp_path / "trace.nvprof"
+    with pytest.raises(FileNotFoundError):
+        profiler.load_nvprof(path)
+    database = sqlite3.connect(path)
+    database.executescript("""
+CREATE TABLE StringTable (_id_ INTEGER, value TEXT);
+INSERT INTO StringTable VALUES (1, 'outer'), (2, 'inner'), (3, 'sgemm');
+CREATE TABLE CUPTI_ACTIVITY_KIND_MARKER (id INTEGER, name INTEGER, timestamp INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_MARKER VALUES
+    (8, 2, 2000), (7, 1, 1000), (8, 0, 5000), (7, 0, 9000), (9, 0, 500);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (correlationId INTEGER, start INTEGER, end INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (41, 2500, 2600), (42, 6000, 6100), (43, 9500, 9600);
+CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
+    (correlationId INTEGER, name INTEGER, start INTEGER, end INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL VALUES
+    (41, 3, 10000, 13000), (42, 3, 14000, 15000), (43, 3, 16000, 17000);
+""")
+    database.commit()
+    database.close()
+    outer, inner = profiler.load_nvprof(path)
+    assert (outer.name, inner.name) == ("outer", "inner")
+    assert (outer.cpu_time_total, inner.cpu_time_total) == (8.0, 3.0)
+    assert [k.duration for k in outer.kernels] == [3.0, 1.0]
+    assert [tuple(k) for k in inner.kernels] == [("sgemm", 0, 3.0)]
+
+
+def test_smaller_parts_of_the_older_profiler():
+    from rushlight.autograd import profiler
+    from rushlight.autograd.profiler_util import StringTable
+
+    tracker = profiler.KinetoStepTracker
+    begin = tracker.current_step()
+    tracker.init_step_count("a")
+    assert [tracker.increment_step(who) for who in "aabb"] == [begin + n for n in (1, 2, 3, 4)]
+    assert tracker.erase_step_count("a") and tracker.erase_step_count("b")
+    assert not tracker.erase_step_count("b") and tracker.current_step() == begin + 4
+    unique = profiler.EnforceUnique()
+    unique.see(1, 2)
+    with pytest.raises(RuntimeError, match="duplicate"):
+        unique.see(1, 2)
+    assert StringTable()["_ZNK3foo3barEv"] == "foo::bar() const" and StringTable()["t"] == "t"
+
+    class Record:
+        def __init__(self, time):
+            self.start_ns = lambda: time
+
+    records = [(Record(t), t) for t in (50, 10, 30)]
+    assert [t for _, t in profiler.MemRecordsAcc(records).in_interval(10, 40)] == [10, 30]

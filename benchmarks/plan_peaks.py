@@ -3,9 +3,9 @@
     python benchmarks/plan_peaks.py [--device cpu] [--only NAME] [--batch N] [--report] [--explain]
 
 The six models of Table 1, a GPT and a U-Net. Exits with 1 where a prediction is off by more than
-five percent. `--report` writes results/plan.md, with what is there of the other device; `--explain`
-lists what ops have at the measured peak and have not at the planned one, or the reverse: workspaces
-of libraries, copies in another layout.
+five percent. `--report` writes results/plan.md, with what results/plan.json (or the file that
+`--json` names) has of the other device; `--explain` lists what ops have at the measured peak and
+have not at the planned one, or the reverse: workspaces of libraries, copies in another layout.
 """
 
 import argparse
@@ -157,13 +157,15 @@ def compared(name, device, batch):
 
 
 def write(results):
+    gpu = results.get("gpu")
+    about = f' On the GPU ({gpu}) with `device="cuda"`: what cuDNN and cuBLAS work in counts.'
     lines = ["# Predicted and measured peak memory of training steps", "",
              "`profiler.plan` before anything runs, and the allocator's count; MiB "
-             "(benchmarks/plan_peaks.py).", "",
+             "(benchmarks/plan_peaks.py)." + (about if gpu else ""), "",
              "| model | device | batch | planned | measured | off by |",
              "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
-    for device, rows in results.items():
-        for name, row in rows.items():
+    for device in ("cpu", "cuda"):
+        for name, row in results.get(device, {}).items():
             a, b = row["planned"] / 2**20, row["measured"] / 2**20
             lines.append(f"| {name} | {device} | {row['batch']} | {a:.1f} | {b:.1f} | "
                          f"{100 * (a / b - 1):+.2f}% |")  # fmt: skip
@@ -181,6 +183,8 @@ def main():
     args = parser.parse_args()
     kept = args.json or HERE / "results" / "plan.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
+    if args.device != "cpu":
+        results["gpu"] = lib.cuda.get_device_name()
     bad = False
     for name in [args.only] if args.only else CASES:
         row = compared(name, args.device, args.batch)

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "bindings/execution_trace.h"
 #include "bindings/handle.h"
 #include "bindings/nvtx.h"
 #include "bindings/source.h"
@@ -362,7 +363,8 @@ PyMethodDef functions_of_devices[] = {
 
 bool init_profiler(PyObject* module) {
   return PyModule_AddFunctions(module, functions) == 0 &&
-         PyModule_AddFunctions(module, functions_of_devices) == 0 && init_nvtx(module);
+         PyModule_AddFunctions(module, functions_of_devices) == 0 && init_nvtx(module) &&
+         init_execution_trace(module);
 }
 
 }  // namespace rush::py

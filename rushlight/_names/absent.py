@@ -95,11 +95,6 @@ REASONS = {
         NOT_PLANNED,
     ),
     "phones": ("models are not prepared for phones", "save and load keep a model", NOT_PLANNED),
-    "profiler": (
-        "execution traces for replay are not written yet",
-        "profiler.profile with record_shapes=True has ops, shapes and links",
-        PLANNED,
-    ),
     "quantization": (
         "quantization is there in eager mode only",
         "ao.quantization.prepare, convert and quantize_dynamic are (docs/quantization.md)",

@@ -123,7 +123,6 @@ ROWS = (
     ("onnx.symbolic_opset9", "onnx", "", "cast expand gather select squeeze unsqueeze"),
     ("overrides", "list of functions", "", "get_overridable_functions get_testing_overrides"),
     ("package", "packages", "PackageExporter PackageImporter", ""),
-    ("profiler", "profiler", "", "ExecutionTraceObserver"),
     ("sparse", "sparse", "SparseSemiStructuredTensor", "to_sparse_semi_structured"),
     (
         "utils.backend_registration",

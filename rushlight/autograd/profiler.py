@@ -7,25 +7,38 @@ from typing import Any, Literal
 
 from rushlight import _C
 from rushlight._names.missing import names_missing_from
+from rushlight.autograd._profiler_tools import (
+    EnforceUnique,
+    KinetoStepTracker,
+    load_nvprof,
+    parse_nvprof_trace,
+)
 from rushlight.autograd.profiler_util import (
     EventList,
     FunctionEvent,
     FunctionEventAvg,
     Interval,
     Kernel,
+    MemRecordsAcc,
 )
+from rushlight.profiler import itt
 from rushlight.profiler import profiler as _profiler
 from rushlight.profiler.profiler import record_function
 from rushlight.types import FileLike, Self
 
 __all__ = [
+    "EnforceUnique",
     "EventList",
     "FunctionEvent",
     "FunctionEventAvg",
     "Interval",
     "Kernel",
+    "KinetoStepTracker",
+    "MemRecordsAcc",
     "emit_itt",
     "emit_nvtx",
+    "load_nvprof",
+    "parse_nvprof_trace",
     "profile",
     "record_function",
 ]
@@ -58,6 +71,12 @@ class profile:
                              "or there is nothing to record")  # fmt: skip
         self.enabled = enabled
         self.entered = False
+        self.use_cpu, self.use_cuda = use_cpu, bool(use_cuda or use_device == "cuda")
+        self.use_device = "cuda" if self.use_cuda else use_device
+        self.record_shapes, self.with_flops = record_shapes, with_flops
+        self.profile_memory, self.with_stack = profile_memory, with_stack
+        self.with_modules, self.acc_events = with_modules, acc_events
+        self.experimental_config = experimental_config
         activities = {_profiler.ProfilerActivity.CPU} if use_cpu else set()
         if use_cuda or use_device == "cuda":
             activities.add(_profiler.ProfilerActivity.CUDA)
@@ -87,6 +106,20 @@ class profile:
             self._profile.stop()
         return False
 
+    @classmethod
+    def _of(cls, profiler: Any) -> Self:
+        """What rushlight.profiler.profile recorded, by this class's names."""
+        names = ("record_shapes", "with_flops", "profile_memory", "with_stack", "with_modules",
+                 "experimental_config", "acc_events")  # fmt: skip
+        made = cls(use_device=profiler.use_device, **{n: getattr(profiler, n) for n in names})
+        made.entered, made._profile = True, profiler
+        return made
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace; empty before there is one."""
+        return self._profile.get_trace_id() or ""
+
     @property
     def function_events(self) -> EventList:
         return self._profile.events()
@@ -98,9 +131,21 @@ class profile:
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+    ) -> str:
         """The events as text."""
-        return self.function_events.table(sort_by=sort_by, row_limit=row_limit, **kwargs)
+        return self.function_events.table(
+            sort_by, row_limit, max_src_column_width, max_name_column_width,
+            max_shapes_column_width, header, top_level_events_only,
+        )  # fmt: skip
 
     def total_average(self) -> FunctionEventAvg:
         """All events as one."""
@@ -110,8 +155,14 @@ class profile:
     def self_cpu_time_total(self) -> float:
         return self.function_events.self_cpu_time_total
 
-    def export_chrome_trace(self, path: FileLike) -> None:
-        """Writes what was recorded as JSON that Perfetto and chrome://tracing read."""
+    def export_chrome_trace(
+        self, path: FileLike, metadata: dict[str, str] | None = None,
+        use_python_export: bool = False,
+    ) -> None:  # fmt: skip
+        """Writes what was recorded as JSON that Perfetto and chrome://tracing read; metadata has
+        further keys of it, with values in JSON. use_python_export is accepted as PyTorch has it."""
+        for key, value in (metadata or {}).items():
+            self._profile.add_metadata_json(key, value)
         self._profile.export_chrome_trace(path)
 
     def export_stacks(self, path: FileLike, metric: str = "self_cpu_time_total") -> None:
@@ -155,17 +206,20 @@ class emit_nvtx:
 
 
 class emit_itt:
-    """Marks for Intel's tools around each op: refused, as none are made."""
+    """Marks for Intel's tools around each op: none are made, as rushlight.profiler.itt says."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled = enabled
+        self.entered = False
+        self.record_shapes = record_shapes
 
     def __enter__(self) -> Self:
-        if self.enabled:
-            raise NotImplementedError(
-                "autograd.profiler.emit_itt: ops are not marked for Intel's profilers; use "
-                "rushlight.profiler.profile"
-            )
+        if not self.enabled:
+            return self
+        if self.entered:
+            raise RuntimeError("autograd.profiler.emit_itt: it cannot be entered twice")
+        self.entered = True
+        itt.range_push("emit_itt")
         return self
 
     def __exit__(self, *error: object) -> Literal[False]:

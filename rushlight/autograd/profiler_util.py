@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import bisect
 import enum
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rushlight._names.missing import names_missing_from
 from rushlight.types import FileLike
 
-__all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel"]
+__all__ = [
+    "DeviceType",
+    "EventList",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "Interval",
+    "Kernel",
+    "MemRecordsAcc",
+    "StringTable",
+]
 
 _STACK_METRICS = ("self_cpu_time_total", "self_cuda_time_total", "self_device_time_total",
                   "self_xpu_time_total", "self_privateuse1_time_total")  # fmt: skip
@@ -45,6 +56,47 @@ class Interval:
 
     def __repr__(self) -> str:
         return f"Interval(start={self.start}, end={self.end})"
+
+
+class MemRecordsAcc:
+    """Finds those of some records of memory that lie in a span of time. What a record begins with
+    has `start_ns()`."""
+
+    def __init__(self, mem_records: Sequence[Any]) -> None:
+        self._mem_records = sorted(mem_records, key=lambda record: record[0].start_ns())
+        self._start_nses = [record[0].start_ns() for record in self._mem_records]
+
+    def in_interval(self, start_ns: int, end_ns: int) -> Iterator[tuple[Any, ...]]:
+        """The records from one time to another, in order."""
+        first = bisect.bisect_left(self._start_nses, start_ns)
+        yield from self._mem_records[first : bisect.bisect_right(self._start_nses, end_ns)]
+
+
+class StringTable(defaultdict):
+    """Names as they are shown: those of C++ functions as they are written, others as they are."""
+
+    def __missing__(self, key: str) -> str:
+        self[key] = _demangled(key)
+        return self[key]
+
+
+def _demangled(name):
+    if not name.startswith("_Z"):
+        return name
+    import ctypes
+
+    try:
+        function = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    except (OSError, AttributeError):
+        return name
+    function.restype = ctypes.c_void_p
+    status = ctypes.c_int(0)
+    found = function(name.encode(), None, None, ctypes.byref(status))
+    if not found:
+        return name
+    text = ctypes.string_at(found).decode()
+    ctypes.CDLL(None).free(ctypes.c_void_p(found))
+    return text
 
 
 class Kernel(NamedTuple):
@@ -180,6 +232,22 @@ class FunctionEvent(_Times):
         self.launch: dict[str, Any] = {}
         self._device_time = 0.0
         self._node = (0, -1)
+
+    @property
+    def activity_type(self) -> str:
+        """The category that traces have it in, such as "cpu_op" or "kernel"."""
+        if self.activity or self.is_user_annotation:
+            return self.activity or "user_annotation"
+        return "python_function" if self.is_python_function else "cpu_op"
+
+    @property
+    def linked_correlation_id(self) -> int:
+        """Of what ran on a GPU: the id of the op that queued it; otherwise 0."""
+        return self.external_id if self.on_device and self.launcher is not None else 0
+
+    def append_kernel(self, name: str, device: int, duration: float) -> None:
+        """Adds what the op queued on a GPU."""
+        self.kernels.append(Kernel(name, device, duration))
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
         """Adds an event that ran inside this one, and in no other inside it."""

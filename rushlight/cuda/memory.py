@@ -202,9 +202,10 @@ def _frames(source):
     return [{"filename": name, "line": int(line), "name": function or ""}]
 
 
-def memory_snapshot(mempool_id: Any = None) -> list[dict[str, Any]]:
+def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> list[dict[str, Any]]:
     """The allocator's segments with their blocks, as PyTorch lists them. Blocks of a MiB and more
-    have the line that made them as their one frame."""
+    have the line that made them as their one frame. Traces are no part of the list, wherever
+    include_traces stands; cuda.memory._snapshot() has them."""
     if not is_available() or not _cuda.is_initialized():
         return []
     segments = []

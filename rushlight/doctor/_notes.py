@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["LossCall", "Notes", "Step"]
+__all__ = ["Leaf", "LossCall", "Notes", "Step"]
 
 
 @dataclass
@@ -20,6 +20,7 @@ class Step:
     zeros: list[str] = field(default_factory=list)  # weights whose gradient was zero
     moved: dict[str, float] = field(default_factory=dict)  # since the step before, by others
     rates: list[float] = field(default_factory=list)  # lr of each group
+    sums: dict[str, float] = field(default_factory=dict)  # of some weights, before the step
 
 
 @dataclass
@@ -34,6 +35,25 @@ class LossCall:
     shapes: tuple[Any, Any] | None = None  # that differ and were broadcast
     value: list[float] = field(default_factory=list)
     slopes: list[int] = field(default_factory=list)  # does backward lower it (1) or raise it (-1)?
+    # By what backward multiplies it, times the samples, where it is a mean and the only loss.
+    shares: list[float] = field(default_factory=list)
+    samples: int = 0  # of the last call, if it took their mean
+    outside: int = 0  # targets of a binary loss below 0 or above 1
+    positive: int = 0  # scores above 0 among what should be logarithms of probabilities
+    cut: int = 0  # scores that come from a ReLU
+    mixed: list[bool] = field(default_factory=list)  # is a row computed from several samples?
+    smoothing: float = 0.0  # of labels
+    own: list[bool] = field(default_factory=list)  # from the token that it is to name?
+
+
+@dataclass
+class Leaf:
+    """A tensor that backward reaches, and how often it did; its version tells who writes to it."""
+
+    tensor: Any
+    version: int
+    times: int = 1
+    written: bool = False
 
 
 @dataclass
@@ -55,6 +75,7 @@ class Notes:
     input_line: str | None = None
     stale: dict[str, int] = field(default_factory=dict)  # backward onto old gradients, by line
     retained: dict[str, int] = field(default_factory=dict)  # retain_graph=True, by line
+    reused: dict[str, int] = field(default_factory=dict)  # and the next backward went through it
     backwards: int = 0
     step_line: str | None = None
     batches: list[Any] = field(default_factory=list)  # labels of batches, as sets
@@ -76,4 +97,18 @@ class Notes:
     seeds: dict[tuple[str, str], int] = field(default_factory=dict)  # by line and seed
     clipped: list[tuple[float, float]] = field(default_factory=list)  # norm, and by how much
     clip_line: str | None = None
+    fetched: int = 0  # batches
+    written: dict[str, int] = field(default_factory=dict)  # what fetching a batch changes
+    batch_size: int = 0  # of the loader that was begun last
+    loader_length: int = 0
+    labels_now: list[int] | None = None  # of the last batch, until a loss has them
+    labels: list[list[int]] = field(default_factory=list)  # of batches that were trained with
+    leaves: dict[int, Leaf] = field(default_factory=dict)
+    given: set[int] = field(default_factory=set)  # ids of tensors that models were called with
+    schedulers: dict[int, list[Any]] = field(default_factory=dict)  # [scheduler, steps]
+    made: list[Any] = field(default_factory=list)  # optimisers, also those that take no step
+    optimizer_line: str | None = None  # where the first was made
+    # Weights times values, where the weights add up to one in another dim: by line.
+    crossed: dict[str, str] = field(default_factory=dict)
+    samples_meet: bool = False  # in a batch norm, or by being put in another order
     closed: bool = False  # nothing more is written

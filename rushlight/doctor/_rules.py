@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rushlight.doctor._notes import Notes, Step
+from rushlight.doctor._rules_of_data import OF_DATA
 from rushlight.doctor._rules_of_settings import SETTINGS
-from rushlight.doctor._source import findings_in_source
+from rushlight.doctor._source import (
+    findings_in_source,
+    findings_of_dropout,
+    findings_of_evaluation,
+)
 from rushlight.profiler._verdict import Finding
 
 __all__ = ["findings_of"]
@@ -16,6 +21,7 @@ _HIGH_UPDATE = 0.5  # a step that changes weights by more than half of them
 _LOW_UPDATE = 1e-7
 _LARGE_INPUT = 15.0
 _CLIPPED = 1e4
+_LARGE_NORM = 100.0
 _DEAD_SHARE = 0.9
 
 
@@ -110,12 +116,15 @@ def _exploding(notes: Notes) -> Iterator[Finding]:
     # What clipping hides: it cuts every step to a fraction of what it was.
     if len(notes.clipped) >= 2 and min(ratio for _, ratio in notes.clipped) > _CLIPPED:
         norm, ratio = notes.clipped[0]
+        large = norm > _LARGE_NORM
         yield Finding(
-            "Gradients explode before they are clipped",
+            "Gradients explode before they are clipped" if large
+            else "Clipping leaves nothing of the gradients",
             f"clip_grad_norm_ cuts a norm of {norm:.3g} to a part in {ratio:.3g}, in every step",
-            "look for what scales the loss; a sum over the batch, or targets that are not scaled",
+            "look for what scales the loss; a sum over the batch, or targets that are not scaled"
+            if large else "max_norm of about 1 is usual",
             notes.clip_line,
-        )
+        )  # fmt: skip
         return
     for _, steps, line in _optimizers(notes):
         norms = [s.gradient_norm for s in steps if not s.bad_gradients]
@@ -317,6 +326,9 @@ def _modes(notes: Notes) -> Iterator[Finding]:
 def _left_in_evaluation(notes: Notes) -> Iterator[Finding]:
     if not notes.in_eval:
         yield from findings_in_source(notes.step_line)
+    if notes.drops or notes.few:
+        yield from findings_of_evaluation(notes.step_line)
+    yield from findings_of_dropout(notes.step_line)
 
 
 def _sorted(notes: Notes) -> Iterator[Finding]:
@@ -349,8 +361,9 @@ def _switches(notes: Notes) -> Iterator[Finding]:
         yield Finding("Anomaly detection is on", "every gradient is tested for NaN", advice,
                       notes.step_line)  # fmt: skip
     for line, times in notes.retained.items():
-        if times >= len(notes.steps) > 1 and notes.backwards <= times + 1:
-            yield Finding("Every backward keeps its graph", f"retain_graph=True, {times} times",
+        if times >= len(notes.steps) > 1 and not notes.reused.get(line):
+            yield Finding("Every backward keeps its graph",
+                          f"retain_graph=True, {times} times, and no other went through it again",
                           "leave it out: there is one backward per graph", line)  # fmt: skip
 
 
@@ -369,7 +382,7 @@ def _reads(notes: Notes) -> Iterator[Finding]:
 _RULES: tuple[Callable[[Notes], Iterator[Finding]], ...] = (
     _not_a_number, _exploding, _learning_rate, _nothing_to_step, _always_zero, _gradients_kept,
     _unused, _untrained, _losses, _broadcasts, _modes, _left_in_evaluation, _dead, _inputs,
-    _symmetric, _sorted, _iterators, _switches, _reads, *SETTINGS,
+    _symmetric, _sorted, _iterators, _switches, _reads, *SETTINGS, *OF_DATA,
 )  # fmt: skip
 
 

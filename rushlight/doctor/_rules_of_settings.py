@@ -48,6 +48,26 @@ def _moved_by_others(notes: Notes) -> Iterator[Finding]:
         )
 
 
+def _undone(notes: Notes) -> Iterator[Finding]:
+    """Weights that are before each step what they were before the last."""
+    steps = notes.steps
+    if len(steps) < 4 or any(s.bad_gradients for s in steps):
+        return
+    names = [
+        n for n in steps[0].sums
+        if len({s.sums.get(n) for s in steps}) == 1
+        and all(s.updates.get(n, 0.0) > 1e-6 for s in steps)
+    ]  # fmt: skip
+    if names and 2 * len(names) >= len(steps[0].sums):
+        yield Finding(
+            "Steps are undone",
+            f"{names[0]} and {len(names) - 1} others are before each step what they were before "
+            "the first",
+            "look for what writes to them in the loop: load_state_dict, copy_, .data",
+            notes.step_line,
+        )
+
+
 def _remade(notes: Notes) -> Iterator[Finding]:
     if notes.remade >= 2 and notes.remade >= len(notes.steps) - 2:
         yield Finding(
@@ -76,14 +96,27 @@ def _same_data(notes: Notes) -> Iterator[Finding]:
         )
 
 
-def _layers(notes: Notes) -> Iterator[Finding]:
-    for name, share in notes.drops.items():
-        if share > _MOST_DROPPED:
+def _smoothing(notes: Notes) -> Iterator[Finding]:
+    for call in notes.losses.values():
+        if call.smoothing:
             yield Finding(
-                f"{name} drops {100 * share:.0f}% of what it is given",
-                f"Dropout(p={share:g})",
+                f"Labels are smoothed by {call.smoothing:g}",
+                "that share of every target is spread over all classes",
+                "label_smoothing is what is taken from the right class: 0.1 is usual",
+                call.line,
+            )
+
+
+def _layers(notes: Notes) -> Iterator[Finding]:
+    # By the name of a module, or the line of a call, which every module's is as well.
+    for name, share in sorted(notes.drops.items(), key=lambda item: "(" in item[0]):
+        if share > _MOST_DROPPED:
+            called = "(" in name
+            yield Finding(
+                f"{'A dropout' if called else name} drops {100 * share:.0f}% of what it is given",
+                f"p={share:g}",
                 "p is what is dropped, not what is kept: 0.1 to 0.5 is usual",
-                notes.step_line,
+                name if called else notes.step_line,
             )
             break
     for name, count in notes.few.items():
@@ -121,6 +154,16 @@ def _rates(notes: Notes) -> Iterator[Finding]:
                     line,
                 )
                 return
+            betas = group.get("betas")
+            if isinstance(betas, tuple) and len(betas) == 2 and betas[0] > 0.99 > betas[1] + 0.05:
+                yield Finding(
+                    "The averages of the optimiser are swapped",
+                    f"betas={betas}: the gradient's average reaches further back than that of its "
+                    "square",
+                    "betas=(0.9, 0.999) is usual",
+                    line,
+                )
+                return
     rates = [s.rates[0] for s in notes.steps if s.rates]
     if len(rates) >= 4 and rates[-1] < rates[0] / _FALL and rates[0] == max(rates):
         yield Finding(
@@ -143,5 +186,5 @@ def _seeds(notes: Notes) -> Iterator[Finding]:
 
 
 SETTINGS: tuple[Callable[[Notes], Iterator[Finding]], ...] = (
-    _uphill, _moved_by_others, _remade, _same_data, _layers, _rates, _seeds
+    _uphill, _moved_by_others, _undone, _remade, _same_data, _smoothing, _layers, _rates, _seeds
 )  # fmt: skip

@@ -10,7 +10,10 @@ from typing import Any
 import rushlight
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.doctor._notes import LossCall, Notes, Step
+from rushlight.doctor._batches import Batches, readable
+from rushlight.doctor._calls import Calls
+from rushlight.doctor._dependence import leaves_of, mixes_samples, sees_its_own_target
+from rushlight.doctor._notes import Leaf, LossCall, Notes, Step
 from rushlight.profiler._lines import user_line
 from rushlight.profiler._memory import _tensors
 
@@ -24,74 +27,15 @@ class Enough(BaseException):
 _LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits",
            "binary_cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
            "kl_div")  # fmt: skip
-_READS = ("item", "tolist", "__bool__", "__float__", "__int__", "__index__", "numpy", "cpu",
-          "nonzero")  # fmt: skip
 _TRAINS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "BatchNorm1d",
            "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")  # fmt: skip
 _MOST_UNITS = 1 << 20
+_ASKED = 2  # calls of a loss whose graph is asked what depends on what
 _MOST_STEPS = 20  # of an optimiser beside the first that are looked at
-
-
-def _readable(value: Any) -> list[Tensor]:
-    """The tensors in nested values whose elements can be looked at as those of any other."""
-    return [
-        t
-        for t in _tensors(value)
-        if t.layout is rushlight.strided and t.device.type in ("cpu", "cuda")
-        and not t.is_nested and not t.is_quantized
-    ]  # fmt: skip
 
 
 def _is_bad(tensor: Tensor) -> bool:
     return tensor.is_floating_point() and not bool(tensor.isfinite().all())
-
-
-class _Calls(rushlight.overrides.TorchFunctionMode):
-    """Sees every function that is called with tensors."""
-
-    def __init__(self, notes: Notes) -> None:
-        super().__init__()
-        self._notes = notes
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name in _READS and args and isinstance(args[0], Tensor) and args[0].is_cuda:
-            line = user_line()
-            if line:
-                self._notes.reads[line] = self._notes.reads.get(line, 0) + 1
-        out = func(*args, **(kwargs or {}))
-        if name == "sigmoid" and isinstance(out, Tensor):
-            self._notes.sigmoids.add(out.numel())
-        if name in ("softmax", "log_softmax") and args and isinstance(args[0], Tensor):
-            self._note_softmax(name, args, kwargs or {})
-        if len(args) >= 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
-            self._note_shapes(args[0], args[1], out)
-        return out
-
-    def _note_softmax(self, name: str, args: Any, kwargs: Any) -> None:
-        """Over the samples of a batch in place of the classes."""
-        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        x = args[0]
-        given = self._notes.input_shape
-        if x.dim() != 2 or dim not in (0, -2) or not x.requires_grad or min(x.shape) < 2:
-            return
-        if given[:2] == tuple(x.shape) and given != tuple(x.shape):
-            return  # (time, samples) of (time, samples, features): over time
-        # Models of sequences have a multiple of the samples there.
-        if given and given[0] > 1 and x.shape[0] % given[0] == 0:
-            line = user_line() or ""
-            self._notes.over_batch[line] = f"{name} of {list(x.shape)} over dim {dim}"
-
-    def _note_shapes(self, a: Tensor, b: Tensor, out: Any) -> None:
-        """(n, 1) with (n,) gives (n, n), which hardly anybody means."""
-        if a.dim() + b.dim() != 3 or not isinstance(out, Tensor) or out.dim() != 2:
-            return
-        tall, flat = (a, b) if a.dim() == 2 else (b, a)
-        n = flat.shape[0] if flat.dim() == 1 else 0
-        if n > 1 and tuple(tall.shape) == (n, 1) and tuple(out.shape) == (n, n):
-            line = user_line()
-            if line:
-                self._notes.broadcasts[line] = tuple(a.shape), tuple(b.shape)
 
 
 class Observer:
@@ -112,6 +56,9 @@ class Observer:
         self._first_parameter: int | None = None
         self._values: list[tuple[LossCall, Tensor]] = []  # of losses since the last backward
         self._records = True  # whether the program records gradients, where a hook is called
+        self._kept: list[tuple[str, set[Any]]] = []  # graphs that were kept, the last two
+        self._first: Any = None  # what the first layer of the last call of a model made
+        self._embedded: list[tuple[Tensor, Tensor]] = []  # ids and what embeddings made of them
 
     # ---- putting it in place
 
@@ -131,13 +78,15 @@ class Observer:
         self._replace(Tensor, "backward", self._backward)
         self._replace(rushlight.utils.data.DataLoader, "__iter__", self._iterate)
         self._replace(rushlight, "manual_seed", self._seed)
+        self._replace(rushlight.optim.Optimizer, "__init__", self._make_optimizer)
+        self._replace(rushlight.optim.lr_scheduler.LRScheduler, "step", self._step_scheduler)
         for owner in (rushlight.nn.utils, rushlight.nn.utils.clip_grad):
             self._replace(owner, "clip_grad_norm_", self._clip)
         functional = rushlight.nn.functional
         for name in _LOSSES:
             if hasattr(functional, name):
                 self._replace(functional, name, functools.partial(self._loss, name))
-        self._stack.enter_context(_Calls(self.notes))
+        self._stack.enter_context(Calls(self.notes))
 
     def close(self) -> None:
         """Stops watching; everything is as it was."""
@@ -146,6 +95,17 @@ class Observer:
         self._before.clear()
         self._last.clear()
         self._values.clear()
+        self._first, self._embedded, self._kept = None, [], []
+
+    def _make_optimizer(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self.notes.optimizer_line = self.notes.optimizer_line or user_line()
+        self.notes.made.append(args[0])
+        return before(*args, **kwargs)
+
+    def _step_scheduler(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.notes.steps:  # making one takes a step as well
+            self.notes.schedulers.setdefault(id(args[0]), [args[0], 0])[1] += 1
+        return before(*args, **kwargs)
 
     def _seed(self, before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if self.notes.steps and (line := user_line()):
@@ -203,7 +163,9 @@ class Observer:
             self.notes.models[id(module)] = module
             for name, parameter in module.named_parameters():
                 self.notes.names.setdefault(id(parameter), name)
-        given = _readable(args)
+        self._first, self._embedded = None, []
+        given = readable(args)
+        self.notes.given |= {id(t) for t in given if t.requires_grad}
         if given and given[0].dim():
             features = () if given[0].is_floating_point() else (1,)  # ids are yet to get them
             self.notes.input_shape = *given[0].shape, *features
@@ -221,12 +183,17 @@ class Observer:
         self._depth = max(0, self._depth - 1)
         name = self._name(module)
         if self.notes.first_bad is None and not any(True for _ in module.children()):
-            if any(_is_bad(t) for t in _readable(output)):
-                came_in = any(_is_bad(t) for t in _readable(args))
+            if any(_is_bad(t) for t in readable(output)):
+                came_in = any(_is_bad(t) for t in readable(args))
                 weights = any(_is_bad(p) for p in module.parameters(recurse=False))
                 where = "weights" if weights else "input" if came_in else "output"
                 self.notes.first_bad = name, where, user_line()
         kind = type(module).__name__
+        if isinstance(output, Tensor) and output.grad_fn is not None:
+            if kind == "Embedding" and args and isinstance(args[0], Tensor):
+                self._embedded.append((args[0], output))
+            if self._first is None and next(module.parameters(recurse=False), None) is not None:
+                self._first = output
         if kind in _TRAINS and not module.training and self._records:
             # What is frozen is in evaluation mode on purpose.
             own = list(module.parameters(recurse=False))
@@ -269,20 +236,33 @@ class Observer:
         out = before(*args, **kwargs)
         given = [*args[:2], *(kwargs[k] for k in ("input", "target") if k in kwargs)][:2]
         if len(given) == 2 and all(isinstance(t, Tensor) for t in given):
-            self._guard(self._note_loss)(name, given[0], given[1], out)
+            mean = kwargs.get("reduction", "mean") == "mean" and len(args) < 3
+            self._guard(self._note_loss)(name, given[0], given[1], out, mean)
+            smoothing = kwargs.get("label_smoothing", 0.0)
+            if smoothing > 0.5:
+                self.notes.losses[name, user_line()].smoothing = float(smoothing)
         return out
 
-    def _note_loss(self, name: str, x: Tensor, target: Tensor, out: Any) -> None:
+    def _note_loss(self, name: str, x: Tensor, target: Tensor, out: Any, mean: bool) -> None:
         line = user_line()
         call = self.notes.losses.setdefault((name, line), LossCall(name, line))
         call.calls += 1
+        call.samples = x.shape[0] if mean and x.dim() else 0
+        if self._records and call.calls <= _ASKED:
+            self._note_dependence(call, x, target)
+        if x.grad_fn is not None:
+            call.cut += x.grad_fn.name().startswith("ReluBackward")
+            self._note_labels(target)
         x = x.detach()
+        if name.startswith("binary") and target.numel():
+            call.outside += bool((target < -1e-3).any()) or bool((target > 1.001).any())
         if isinstance(out, Tensor) and out.numel() == 1:
             call.value.append(float(out))
             if out.grad_fn is not None and len(self._values) < _MOST_STEPS:
                 self._values.append((call, out))
         if x.numel() and x.is_floating_point():
             low, high = float(x.min()), float(x.max())
+            call.positive += high > 1e-3
             sigmoid = x.numel() in self.notes.sigmoids and 0 <= low <= high <= 1
             call.after_sigmoid += sigmoid
             self.notes.sigmoids.clear()
@@ -292,6 +272,42 @@ class Observer:
         if name.endswith(("mse_loss", "l1_loss", "huber_loss")) and x.shape != target.shape:
             call.shapes = tuple(x.shape), tuple(target.shape)
 
+    def _note_dependence(self, call: LossCall, x: Tensor, target: Tensor) -> None:
+        samples, first = self.notes.batch_size, self._first
+        if first is not None and not self.notes.samples_meet and self._samples_first(samples):
+            mixed = mixes_samples(x, first, samples)
+            call.mixed += [] if mixed is None else [mixed]
+        if call.name == "cross_entropy" and not target.is_floating_point():
+            call.own.append(any(
+                sees_its_own_target(x, target, ids, made) for ids, made in self._embedded
+            ))  # fmt: skip
+
+    def _note_labels(self, target: Tensor) -> None:
+        """Of batches that are trained with; lengths and numbers of samples are no targets."""
+        now, self.notes.labels_now = self.notes.labels_now, None
+        if now is not None and target.dim() == 1 and target.numel() == len(now):
+            if not target.is_floating_point() and target.tolist() == now:
+                self.notes.labels.append(now)
+
+    def _samples_first(self, samples: int) -> bool:
+        """Whether models are given samples of the loader, in the first dim."""
+        shape = self.notes.input_shape
+        return len(shape) > 1 and shape[0] == samples != shape[1]
+
+    def _note_leaves(self, root: Tensor, retains: bool) -> None:
+        leaves = self.notes.leaves
+        found, nodes = leaves_of(root)
+        for line, kept in self._kept:
+            self.notes.reused[line] = self.notes.reused.get(line, 0) + (not kept.isdisjoint(nodes))
+        self._kept = self._kept[-1:] + ([(self._backward_line, nodes)] if retains else [])
+        for tensor in found:
+            leaf = leaves.get(id(tensor))
+            if leaf is None:
+                leaves[id(tensor)] = Leaf(tensor, tensor._version)
+            else:
+                leaf.times += 1
+                leaf.written = leaf.written or leaf.version != tensor._version
+
     def _backward(self, before: Callable[..., Any], tensor: Tensor, *args: Any, **kw: Any) -> Any:
         self.notes.backwards += 1
         line = self._backward_line = user_line() or ""
@@ -299,6 +315,9 @@ class Observer:
             self.notes.retained[line] = self.notes.retained.get(line, 0) + 1
         if not self._cleared:
             self._guard(self._note_cleared)()
+        if tensor.grad_fn is not None:
+            self._guard(self._note_leaves)(tensor, bool(kw.get("retain_graph")))
+        self._first, self._embedded = None, []
         if self._values:
             self._guard(self._note_slopes)(tensor)
         return before(tensor, *args, **kw)
@@ -318,6 +337,8 @@ class Observer:
                         root, value, retain_graph=True, allow_unused=True
                     )
             by = 0.0 if slope is None else float(slope)
+            if len(values) == 1 and call.samples:
+                call.shares.append(by * call.samples)
             if by > 0 or by < 0:  # not NaN
                 slopes.append((call, 1 if by > 0 else -1))
         # Beside a loss that goes down, one that goes up is an adversary's, and meant.
@@ -406,6 +427,7 @@ class Observer:
             total += norm * norm
             if parameter.dim() >= 2 and parameter.numel() <= _MOST_UNITS * 64:
                 self._before[id(parameter)] = parameter.detach().clone()
+                step.sums[name] = float(parameter.detach().double().sum())
         step.gradient_norm = total**0.5
         return step
 
@@ -449,40 +471,4 @@ class Observer:
         self.notes.iterators += 1
         self.notes.iterator_line = user_line()
         iterator = before(loader)
-        return _Batches(iterator, self.notes)
-
-
-class _Batches:
-    """An iterator over batches that notes their labels."""
-
-    def __init__(self, iterator: Any, notes: Notes) -> None:
-        self._iterator, self._notes = iterator, notes
-        self._before: list[Tensor] = []
-
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __len__(self) -> int:
-        return len(self._iterator)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
-
-    def __next__(self) -> Any:
-        batch = next(self._iterator)
-        if self._notes.closed:  # the program goes on with this iterator
-            self._before = []
-            return batch
-        with rushlight.no_grad(), _C.DisableTorchFunction():
-            now = [t.detach() for t in _readable(batch)]
-            same = len(now) == len(self._before) and all(
-                a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
-                for a, b in zip(now, self._before, strict=True)
-            )
-            self._notes.repeated += bool(now) and same
-            self._before = [t.clone() for t in now]
-            for tensor in now:
-                if tensor.dim() == 1 and not tensor.is_floating_point() and len(tensor) > 3:
-                    self._notes.batches.append(frozenset(tensor.tolist()))
-                    break
-        return batch
+        return Batches(iterator, loader, self.notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight._names.missing import fill
 from rushlight.autograd.profiler_util import DeviceType
+from rushlight.profiler._execution_trace import ExecutionTraceObserver
 from rushlight.profiler._plan import plan
 from rushlight.profiler._report import report
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity, schedule
@@ -17,6 +18,7 @@ from rushlight.profiler.profiler import (
 
 __all__ = [
     "DeviceType",
+    "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
     "RecordScope",

@@ -13,6 +13,7 @@ from rushlight.autograd.profiler_util import EventList, FunctionEvent, Interval
 from rushlight.profiler._device import add_device_events, link_device_events, name_waits
 from rushlight.profiler._memory import MemoryHistory, read_memory
 from rushlight.profiler._ranges import MODULE, STEP, WAIT
+from rushlight.profiler._settings import CATEGORIES
 from rushlight.profiler._workers import WorkerEvents
 
 __all__ = ["Pauses", "read_events"]
@@ -244,8 +245,10 @@ def _worker_events(
 def read_events(
     session: Any, *, profile_memory: bool, with_flops: bool, memory_before: int = 0,
     workers: Iterable[WorkerEvents] = (), pauses: Pauses | None = None,
+    kinds: set[str] | None = None,
 ) -> EventList:  # fmt: skip
-    """The events of a session, in order of beginning; those so far, if it still records."""
+    """The events of a session, in order of beginning; those so far, if it still records. `kinds`
+    of what GPUs did are kept, by PyTorch's names; without it, all."""
     pauses = pauses or Pauses()
     begin, stop, wall, raw_events = _C._profiler_events(session)
     _, lost, activities = _C._profiler_activities(session)
@@ -266,6 +269,10 @@ def read_events(
         ran, calls = add_device_events(activities, begin, len(raw_events), all_events, by_number)
         ran = [e for e in ran if not pauses.covers("cuda", e.call or e, begin)]
         calls = [c for c in calls if not pauses.covers("cuda", c, begin)]
+        if kinds is not None:
+            kept = {CATEGORIES["CUDA"][kind] for kind in kinds}
+            ran = [e for e in ran if e.activity in kept]
+            calls = [c for c in calls if c.activity in kept]
         all_events = sorted([*all_events, *calls], key=_in_order)
         if lost:
             warnings.warn(f"profile: {lost:,} activities of GPUs had no room and are not shown; "

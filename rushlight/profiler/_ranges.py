@@ -38,6 +38,7 @@ class record_function:
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name = name
         self.args = args
+        self.run_callbacks_on_exit = True  # as PyTorch has it; the end is always told
         self._ranges: list[int] = []
 
     def __enter__(self) -> Self:

@@ -21,12 +21,14 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a profiler does during a step."""
+    """What a profiler does during a step. A schedule does not return DEVICE_STOPPED: PyTorch's
+    profiler uses it itself, and this one never does."""
 
     NONE = 0
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,

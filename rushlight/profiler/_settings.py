@@ -3,9 +3,48 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-__all__ = ["RecordScope", "_ExperimentalConfig"]
+from rushlight.profiler._schedule import ProfilerActivity
+
+__all__ = ["CATEGORIES", "RecordScope", "_ExperimentalConfig", "kinds_of"]
+
+# PyTorch's names for kinds of activities, by group, and the categories that traces have for them.
+# ("" is recorded nowhere as lines of its own.)
+CATEGORIES: dict[str, dict[str, str]] = {
+    "CPU": {
+        "CPU_OP": "cpu_op",
+        "USER_ANNOTATION": "user_annotation",
+        "PYTHON_FUNCTION": "python_function",
+        "CPU_INSTANT_EVENT": "cpu_instant_event",
+        "CUDA_RUNTIME": "cuda_runtime",
+        "CUDA_DRIVER": "cuda_driver",
+        "EXTERNAL_CORRELATION": "",
+    },
+    "CUDA": {
+        "CONCURRENT_KERNEL": "kernel",
+        "GPU_MEMCPY": "gpu_memcpy",
+        "GPU_MEMSET": "gpu_memset",
+        "GPU_USER_ANNOTATION": "gpu_user_annotation",
+        "CUDA_RUNTIME": "cuda_runtime",
+        "CUDA_DRIVER": "cuda_driver",
+        "CUDA_SYNC": "cuda_sync",
+        "CUDA_EVENT": "",
+        "OVERHEAD": "overhead",
+        "EXTERNAL_CORRELATION": "",
+    },
+}
+
+
+def kinds_of(activity: ProfilerActivity, names: Iterable[str]) -> set[str]:
+    """The names of kinds of an activity, as a dict among the activities has them."""
+    known = CATEGORIES.get(activity.name, {})
+    chosen = set(names)
+    for name in sorted(chosen, key=str):
+        if name not in known:
+            raise ValueError(f"profile: {activity} has no kind {name!r}; it has "
+                             f"{', '.join(known) or 'none'}")  # fmt: skip
+    return chosen
 
 
 class RecordScope(enum.IntEnum):

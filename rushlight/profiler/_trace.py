@@ -9,17 +9,10 @@ import socket
 from typing import Any
 
 from rushlight.profiler._memory import CATEGORIES
+from rushlight.profiler._settings import CATEGORIES as KINDS
 from rushlight.types import FileLike
 
-__all__ = ["write_trace"]
-
-
-def _category(event):
-    if event.activity:
-        return event.activity
-    if event.is_user_annotation:
-        return "user_annotation"
-    return "python_function" if event.is_python_function else "cpu_op"
+__all__ = ["distributed_info", "write_trace"]
 
 
 def _arguments(event, number):
@@ -52,9 +45,14 @@ def _arguments(event, number):
 
 
 def _device_arguments(event):
-    return {"External id": event.external_id, "device": event.device_index, "context": 1,
-            "stream": event.thread, "correlation": event.correlation, **event.launch,
-            **({"bytes": event.bytes} if event.bytes else {})}  # fmt: skip
+    args = {"External id": event.external_id, "device": event.device_index, "context": 1,
+            "stream": event.thread, "correlation": event.correlation, **event.launch}  # fmt: skip
+    time = event.time_range.elapsed_us()
+    if event.bytes:
+        args["bytes"] = event.bytes
+        if time > 0 and event.activity != "kernel":
+            args["memory bandwidth (GB/s)"] = event.bytes / time / 1000
+    return args
 
 
 def _device_names(events):
@@ -182,7 +180,7 @@ def _lines(events, pid):
     for number, event in enumerate(events):
         if event.name == "[memory]" or event.on_device:
             continue
-        yield {"ph": "X", "cat": _category(event), "name": event.trace_name,
+        yield {"ph": "X", "cat": event.activity_type, "name": event.trace_name,
                "pid": pid if event.process is None else event.process,
                "tid": event.system_thread, "ts": event.time_range.start,
                "dur": round(event.time_range.elapsed_us(), 3),
@@ -205,9 +203,45 @@ def _properties(events):
     return found
 
 
-def write_trace(path: FileLike, events: Any, metadata: dict[str, Any]) -> None:
-    """Writes the file, packed where its name ends in .gz."""
+def distributed_info() -> dict[str, Any] | None:
+    """Which process of a job this is: tools that read the traces of all ranks tell them apart by
+    it."""
+    from rushlight import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return {"backend": distributed.get_backend(), "rank": distributed.get_rank(),
+            "world_size": distributed.get_world_size(),
+            "pg_count": distributed.get_pg_count()}  # fmt: skip
+
+
+def _left_out(filters):
+    """Categories of lines that the filters of activities do not name; arrows go with what they
+    come from."""
+    found = set()
+    for group, kept in filters.items():
+        of_group = {c for c in KINDS.get(group, {}).values() if c}
+        names = {KINDS[group][name] for name in kept}
+        if group == "CPU":  # calls of the driver are shown unless CUDA's filter leaves them out
+            of_group -= {"cuda_runtime", "cuda_driver"}
+        found |= of_group - names
+    if "cpu_op" in found:
+        found.add("fwdbwd")
+    if "cuda_driver" in found or found >= {"kernel", "gpu_memcpy", "gpu_memset"}:
+        found.add("ac2g")
+    return found
+
+
+def write_trace(
+    path: FileLike,
+    events: Any,
+    metadata: dict[str, Any],
+    filters: dict[str, set[str]] | None = None,
+) -> None:
+    """Writes the file, packed where its name ends in .gz; `filters` has the kinds of an activity's
+    events that are wanted, by its name."""
     name: Any = os.fspath(path)
+    out = _left_out(filters or {})
     head = {
         "schemaVersion": 1,
         "deviceProperties": _properties(events),
@@ -221,6 +255,7 @@ def write_trace(path: FileLike, events: Any, metadata: dict[str, Any]) -> None:
     encode = json.JSONEncoder(separators=(",", ":")).encode
     with opener(name, "wt", encoding="utf-8") as file:
         file.write(encode(head)[:-1] + ',"traceEvents":[\n')
-        for i, line in enumerate(_lines(events, os.getpid())):
+        lines = (e for e in _lines(events, os.getpid()) if e.get("cat") not in out)
+        for i, line in enumerate(lines):
             file.write((",\n" if i else "") + encode(line))
         file.write("\n]}\n")

@@ -270,11 +270,18 @@ def _copies(case: _Case) -> Iterator[Finding]:
     )
 
 
+def _has_doubles(event: Any) -> bool:
+    """Whether an argument of some dimensions is float64: Python's numbers are doubles as well, and
+    change nothing."""
+    given = zip(event.input_dtypes, event.input_shapes, strict=True)
+    return any(dtype == "double" and shape for dtype, shape in given)
+
+
 def _doubles(case: _Case) -> Iterator[Finding]:
     wide = [
         e
         for e in case.mine()
-        if case.times.kind_of[e.id] in ("compute", "memory") and "double" in e.input_dtypes
+        if case.times.kind_of[e.id] in ("compute", "memory") and _has_doubles(e)
         and (e.flops or e.bytes)
     ]  # fmt: skip
     time = sum(e.cpu_time_total for e in wide)

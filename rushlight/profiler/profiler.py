@@ -10,15 +10,19 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 from rushlight import _C
 from rushlight.autograd.profiler_util import EventList
+from rushlight.profiler._execution_trace import ExecutionTraceObserver
 from rushlight.profiler._ranges import installed, record_function
 from rushlight.profiler._schedule import ProfilerAction, ProfilerActivity
 from rushlight.types import FileLike, Self
 
-__all__ = ["profile", "record_function", "tensorboard_trace_handler"]
+if TYPE_CHECKING:
+    from rushlight.autograd import profiler as older
+
+__all__ = ["ExecutionTraceObserver", "profile", "record_function", "tensorboard_trace_handler"]
 
 # What the core is asked to note; _NO_OPS: only what GPUs do.
 _SHAPES, _MEMORY, _FLOPS, _STACKS, _DEVICES, _NO_OPS = 1, 2, 4, 8, 16, 32
@@ -37,9 +41,11 @@ def _tell_once(text):
 
 
 def _check_activities(activities, use_cuda):
-    """The set of activities, without those that cannot be recorded here."""
+    """The activities, and of those that were given as dicts the names of kinds to keep."""
     from rushlight import cuda
+    from rushlight.profiler._settings import kinds_of
 
+    filters: dict[ProfilerActivity, set[str]] = {}
     if use_cuda is not None:
         warnings.warn("profile: use_cuda is deprecated, name ProfilerActivity.CUDA among the "
                       "activities", FutureWarning, stacklevel=3)  # fmt: skip
@@ -49,18 +55,29 @@ def _check_activities(activities, use_cuda):
             chosen.add(ProfilerActivity.CUDA)
     else:
         chosen = set()
-        for activity in activities:
-            chosen |= set(activity) if isinstance(activity, dict) else {activity}
+        for given in activities:
+            for activity in given if isinstance(given, dict) else (given,):
+                if not isinstance(activity, ProfilerActivity):
+                    raise TypeError("profile: activities must be ProfilerActivity members, not "
+                                    f"{activity!r}")  # fmt: skip
+                if activity in chosen:
+                    raise ValueError(f"profile: {activity} is among the activities twice")
+                chosen.add(activity)
+                if isinstance(given, dict):
+                    filters[activity] = kinds_of(activity, given[activity])
     if use_cuda is not None:
         chosen = (chosen | {ProfilerActivity.CUDA}) if use_cuda else chosen
-    wrong = [a for a in chosen if not isinstance(a, ProfilerActivity)]
-    if wrong:
-        raise TypeError(f"profile: activities must be ProfilerActivity members, not {wrong[0]!r}")
     if not chosen:
         raise ValueError("profile: activities is empty, there is nothing to record")
     if ProfilerActivity.CUDA in chosen and not cuda.is_available():
         _tell_once("profile: CUDA is not available, its activity is left out")
-    return chosen
+    return chosen, filters
+
+
+def _merged(activities, use_cuda):
+    """The activities as they were given, with what use_cuda adds."""
+    chosen, filters = _check_activities(activities, use_cuda)
+    return [{a: filters[a]} if a in filters else a for a in chosen]
 
 
 class _KinetoProfile:
@@ -72,12 +89,8 @@ class _KinetoProfile:
                  execution_trace_observer: Any = None, acc_events: bool = False,
                  custom_trace_id_callback: Callable[[], str] | None = None,
                  post_processing_timeout_s: float | None = None) -> None:  # fmt: skip
-        if execution_trace_observer is not None:
-            raise NotImplementedError(
-                "profile: execution_trace_observer is not supported; export_chrome_trace has the "
-                "shapes of all ops with record_shapes=True"
-            )
-        self.activities = _check_activities(activities, None)
+        self.activities, self.activity_filters = _check_activities(activities, None)
+        self.execution_trace_observer = execution_trace_observer
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack
@@ -110,6 +123,13 @@ class _KinetoProfile:
         """Ends the recording."""
         self.stop_trace()
 
+    @property
+    def profiler(self) -> older.profile | None:
+        """What was recorded, by the names of autograd.profiler.profile; None before the start."""
+        from rushlight.autograd.profiler import profile as older_profile
+
+        return older_profile._of(self) if self._trace_id else None
+
     def _records_devices(self):
         from rushlight import cuda
 
@@ -127,6 +147,8 @@ class _KinetoProfile:
         """Begins a recording, and drops the one before."""
         if self._recording is not None:
             raise RuntimeError("profile: this profiler is recording already")
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.start()
         if self._session is not None and self.acc_events:
             self._kept += self._read()
         self._events = self._session = self._pauses = None
@@ -166,6 +188,8 @@ class _KinetoProfile:
 
     def stop_trace(self) -> None:
         """Ends the recording; the events can be read from now on."""
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.stop()
         if self._recording is None:
             return
         if self._marks is not None:
@@ -193,6 +217,7 @@ class _KinetoProfile:
             memory_before=self._memory_before,
             workers=self._worker_events,
             pauses=self._pauses,
+            kinds=self.activity_filters.get(ProfilerActivity.CUDA),
         )
         if self._recording is None:  # else there will be more of them
             self._events = events
@@ -210,19 +235,23 @@ class _KinetoProfile:
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
-    def export_chrome_trace(self, path: FileLike) -> None:
+    def export_chrome_trace(self, path: FileLike, use_python_export: bool = False) -> None:
         """Writes what was recorded as JSON that Perfetto and chrome://tracing read.
 
         A name that ends in .gz gets a packed file. With acc_events, only the last recording has a
-        place on the time line, and is written.
+        place on the time line, and is written. use_python_export is accepted as PyTorch has it:
+        there is one writer.
         """
-        from rushlight.profiler._trace import write_trace
+        from rushlight.profiler._trace import distributed_info, write_trace
 
         flags = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
         metadata: dict[str, Any] = {"trace_id": self._trace_id}
         metadata |= {name: 1 for name in flags if getattr(self, name)}
         preset = {key: json.loads(value) for key, value in self.preset_metadata.items()}
-        write_trace(path, self._read(), metadata | preset | self._metadata)
+        if (job := distributed_info()) is not None:
+            metadata["distributedInfo"] = job
+        filters = {activity.name: kinds for activity, kinds in self.activity_filters.items()}
+        write_trace(path, self._read(), metadata | preset | self._metadata, filters)
 
     def export_stacks(self, path: FileLike, metric: str = "self_cpu_time_total") -> None:
         """Writes stacks with their times, for tools that draw flame graphs (with_stack=True)."""
@@ -350,8 +379,10 @@ class profile(_KinetoProfile):
         with_flops: floating-point operations by the formulas of the op table, and bytes moved.
         with_modules: ranges around the calls of modules, and each event's module path.
         acc_events: keep the events of all recordings of a schedule, not only of the last.
-        experimental_config, execution_trace_observer, use_cuda, custom_trace_id_callback,
-            post_processing_timeout_s: accepted as PyTorch has them.
+        execution_trace_observer: an ExecutionTraceObserver, or another object with start(),
+            stop() and cleanup(), which runs for as long as the profile records.
+        experimental_config, use_cuda, custom_trace_id_callback, post_processing_timeout_s:
+            accepted as PyTorch has them.
 
     Example:
         >>> with rl.profiler.profile(record_shapes=True) as prof:
@@ -379,14 +410,15 @@ class profile(_KinetoProfile):
         post_processing_timeout_s: float | None = None,
     ) -> None:
         super().__init__(
-            activities=_check_activities(activities, use_cuda),
+            activities=_merged(activities, use_cuda),
             record_shapes=record_shapes,
             profile_memory=profile_memory,
             with_stack=with_stack,
             with_flops=with_flops,
             with_modules=with_modules,
             experimental_config=experimental_config,
-            execution_trace_observer=execution_trace_observer,
+            execution_trace_observer=execution_trace_observer
+            or ExecutionTraceObserver.build_execution_trace_obs_from_env(),
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
             post_processing_timeout_s=post_processing_timeout_s,
@@ -441,6 +473,8 @@ class profile(_KinetoProfile):
 
     def __exit__(self, *error: object) -> Literal[False]:
         self.stop()
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.cleanup()
         return False
 
 

@@ -169,6 +169,8 @@ def test_graph_of_an_onnx_file(tmp_path):
     rl.onnx.export(model, (rl.ones(1, 2),), tmp_path / "model.onnx")
     with SummaryWriter(tmp_path / "logs") as writer:
         writer.add_onnx_graph(tmp_path / "model.onnx")
+        bins = writer.default_bins
+    assert len(bins) == 1549 and bins[774] == 0 and bins[775] == -bins[773] == 1e-12
     nodes = EventAccumulator(str(tmp_path / "logs")).Reload().Graph().node
     relu = next(n for n in nodes if n.op == "Relu")
     by_name = {n.name: n for n in nodes}

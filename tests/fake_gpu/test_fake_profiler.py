@@ -73,6 +73,24 @@ print(json.dumps({{
     assert ops[on_gpu[0]["args"]["External id"]] == "aten::mul"
     assert any(e.get("cat") == "gpu_user_annotation" and e["name"] == "forward" for e in lines)
     assert trace["deviceProperties"][0]["name"] == "Fake GPU"
+    (copy,) = (e for e in lines if e.get("cat") == "gpu_memcpy")
+    rate = copy["args"]["memory bandwidth (GB/s)"]
+    assert rate == pytest.approx(copy["args"]["bytes"] / copy["dur"] / 1000, rel=1e-3)
+
+
+def test_kinds_of_what_a_gpu_does(profiled, tmp_path):
+    """Of events and of traces, only those that were asked for."""
+    found = profiled(f"""
+copies = {{ProfilerActivity.CUDA: ["GPU_MEMCPY"]}}
+with profile(activities=[ProfilerActivity.CPU, copies]) as prof:
+    step().item()
+prof.export_chrome_trace({str(tmp_path / "trace.json")!r})
+print(json.dumps(sorted({{e.activity for e in prof.events() if e.activity}})))
+""")
+    assert found == ["gpu_memcpy"]
+    lines = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {e["cat"] for e in lines if "cat" in e} == {
+        "Trace", "cpu_op", "user_annotation", "gpu_memcpy"}  # fmt: skip
 
 
 def test_gaps_of_a_gpu_have_causes(profiled):

@@ -276,9 +276,7 @@ def test_what_else_the_recipes_pass(tmp_path):
             rl.ones(2) + 1
     assert any(e.key == "fast" for e in prof.key_averages())
     assert len(list(tmp_path.iterdir())) == 1
-    assert rl.profiler.RecordScope.USER_SCOPE == 7 and not rl.profiler.itt.is_available()
-    with pytest.raises(RuntimeError, match="nvtx"):
-        rl.profiler.itt.range_push("x")
+    assert rl.profiler.RecordScope.USER_SCOPE == 7
     with pytest.raises(NotImplementedError, match="profiler_metrics"):
         rl._C._profiler._ExperimentalConfig(profiler_metrics=["dram__bytes_read.sum"])
     text = prof.key_averages().table(header="these", top_level_events_only=True)

@@ -114,6 +114,10 @@ def test_doubles_are_blamed():
     model = mlp(256).double()
     found = titles(loop([rl.randn(256, 256, dtype=rl.float64)] * 8, model))
     assert any("float64" in title for title in found)
+    with profile(record_shapes=True, with_flops=True) as prof:
+        for _ in range(4):
+            rl.ones(1 << 20) * 0.5  # numbers of Python are doubles, and no data
+    assert not any("float64" in f.title for f in report(prof, peaks=(1e11, 1e10)).findings)
 
 
 def test_memory_that_grows_is_blamed_on_its_line():

@@ -44,8 +44,15 @@ class FileWriter:
         self.add_event(event_pb2.Event(summary=summary), global_step, walltime)
 
     def add_graph(self, graph_profile: Any, walltime: float | None = None) -> None:
-        """Writes the graph of a model."""
-        graph = graph_profile[0] if isinstance(graph_profile, tuple) else graph_profile
+        """Writes the graph of a model; of a pair also what is known of a run (RunMetadata)."""
+        graph, *runs = graph_profile if isinstance(graph_profile, tuple) else (graph_profile,)
+        self.add_event(event_pb2.Event(graph_def=graph.SerializeToString()), None, walltime)
+        for run in runs:
+            about = event_pb2.TaggedRunMetadata(tag="step1", run_metadata=run.SerializeToString())
+            self.add_event(event_pb2.Event(tagged_run_metadata=about), None, walltime)
+
+    def add_onnx_graph(self, graph: Any, walltime: float | None = None) -> None:
+        """Writes the graph of an ONNX model."""
         self.add_event(event_pb2.Event(graph_def=graph.SerializeToString()), None, walltime)
 
     def flush(self) -> None:
@@ -224,11 +231,16 @@ class SummaryWriter:
         value = Summary.Value(tag=tag, tensor=make_tensor_proto(as_array(tensor)))
         self._add(Summary(value=[value]), global_step, walltime)
 
+    @property
+    def default_bins(self) -> list[float]:
+        """Where the bins of histograms end by default: 0, and steps of a tenth on both sides."""
+        return summaries._edges("tensorflow").tolist()
+
     def add_onnx_graph(self, prototxt: Any) -> None:
         """The graph of an ONNX file."""
         from rushlight.utils.tensorboard._onnx_graph import onnx_graph
 
-        self._get_file_writer().add_graph(onnx_graph(prototxt))
+        self._get_file_writer().add_onnx_graph(onnx_graph(prototxt))
 
     def add_graph(
         self, model: Any, input_to_model: Any = None, verbose: bool = False,

@@ -204,6 +204,7 @@ def main(device, folder, to, names):
     Unpacker.device = device
     library = imported("rushlight")
     library.set_num_threads(1)
+    library.backends.cudnn.allow_tf32 = False  # the other side computes on a CPU
 
     def write(name, found):
         Path(to, file_name(name)).write_bytes(pickle.dumps(found))

@@ -145,27 +145,41 @@ ecosystem: build
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not
 # instrumented, so their runtimes are loaded before it, and its own leaks are not ours to report.
-SITE := $(CURDIR)/$(SANITIZE)/site
-SANITIZE_ENV = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 PYTHONMALLOC=malloc PYTHONPATH="$(SITE)"
+# MARKS="not slow" runs all that `make test` does (an hour or two) instead of the tests marked `native`.
+MARKS ?= native
+PRELOAD = LD_PRELOAD="$(foreach name,$(1),$$($(CXX) -print-file-name=lib$(name).so))" \
+	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 PYTHONMALLOC=malloc
+SANITIZE_ENV = $(call PRELOAD,asan ubsan) \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+
+# $(call site,build folder)
+define site
+	@rm -rf "$(CURDIR)/$(1)/site" && mkdir -p "$(CURDIR)/$(1)/site"
+	@tar --exclude='*.so' --exclude=__pycache__ -cf - rushlight | tar -C "$(CURDIR)/$(1)/site" -xf -
+	@"$(BIN)/cmake" --install $(1) --prefix "$(CURDIR)/$(1)/site" > /dev/null
+endef
+
+# $(call site_tests,build folder,environment,marks): there, since `python -c` imports from where it is started.
+site_tests = @cd $(1)/site && $(2) PYTHONPATH="$$PWD" $(PYTHON_TESTS) -c "$(CURDIR)/pyproject.toml" -m "$(3)" \
+	-p no:cacheprovider $(addprefix ../../../,$(TESTS)) $(ARGS)
 
 sanitize: $(DEPS)
 	$(call configure,$(SANITIZE),-DRUSHLIGHT_SANITIZE='address;undefined' -DRUSHLIGHT_DEBUG=ON)
-	@rm -rf "$(SITE)" && mkdir -p "$(SITE)"
-	@tar --exclude='*.so' --exclude=__pycache__ -cf - rushlight | tar -C "$(SITE)" -xf -
-	@"$(BIN)/cmake" --install $(SANITIZE) --prefix "$(SITE)" > /dev/null
+	$(call site,$(SANITIZE))
 	@$(CPP_TESTS) $(SANITIZE)
-	@$(SANITIZE_ENV) $(PYTHON_TESTS) -m native -p no:cacheprovider $(TESTS) $(ARGS)
+	$(call site_tests,$(SANITIZE),$(SANITIZE_ENV),$(MARKS))
 
-# The C++ tests that run several threads, under ThreadSanitizer. Those that go through oneDNN and
-# libgomp are left out: they are not instrumented, and it would see races where there are none.
+# The same under ThreadSanitizer, for the Python tests marked `threads`. oneDNN and libgomp are not instrumented: the one is
+# left out, and loops are shared by threads of their own (csrc/core/parallel.cpp) in this build. Nor are its thread's last
+# calls to memory to be watched by MPICH's UCX, which takes locks there when the sanitizer has already let go of the thread.
 THREADS := build/sanitize-threads
-THREAD_TESTS := test_caching_pool test_concurrency test_core_leaf test_engine test_hooks test_shared_memory test_stream
+THREADS_ENV = UCX_MEM_MMAP_HOOK_MODE=none TSAN_OPTIONS="halt_on_error=1:die_after_fork=0:suppressions='$(CURDIR)/tools/tsan_suppressions.txt'"
 
 sanitize-threads: $(DEPS)
-	$(call configure,$(THREADS),-DRUSHLIGHT_SANITIZE=thread -DRUSHLIGHT_DEBUG=ON,$(THREAD_TESTS))
-	@TSAN_OPTIONS=halt_on_error=1 $(CPP_TESTS) $(THREADS) -R "$$(echo $(THREAD_TESTS) | tr ' ' '|')"
+	$(call configure,$(THREADS),-DRUSHLIGHT_SANITIZE=thread -DRUSHLIGHT_DEBUG=ON -DRUSHLIGHT_ONEDNN=OFF)
+	$(call site,$(THREADS))
+	@$(THREADS_ENV) $(CPP_TESTS) $(THREADS)
+	$(call site_tests,$(THREADS),$(THREADS_ENV) $(call PRELOAD,tsan),threads and not slow)
 
 # Calls, files and loaders that try to crash, hang or mislead the library; tests/README.md. Not part of the tests.
 # DEVICE=fake takes the pretend GPU driver of tests/fake_gpu, DEVICE=cuda a real one.

@@ -52,6 +52,8 @@ foreach(isa ${isas})
   set(level -O3)
   if(isa STREQUAL "baseline" AND NOT isas STREQUAL "baseline")
     set(level -O2)
+  elseif("undefined" IN_LIST RUSHLIGHT_SANITIZE)  # -O3 would take UBSan's checks three times as long
+    set(level -O1)
   endif()
   target_compile_options(kernels_${isa} PRIVATE
     ${level} ${RUSH_KERNEL_FLAGS} ${RUSH_ISA_FLAGS_${isa}})

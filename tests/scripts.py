@@ -23,7 +23,10 @@ class Script:
         self.path = os.path.join(self._folder.name, "script.py")
         with open(self.path, "w") as file:
             file.write(source)
-        command = f"exec {shlex.quote(sys.executable)} " + (
+        env = {**os.environ, **(env or {})}
+        # A sanitizer's runtime is for the interpreter: bash, which has its own malloc, would crash.
+        runtime = shlex.quote("LD_PRELOAD=" + env.pop("LD_PRELOAD", ""))
+        command = f"exec env {runtime} {shlex.quote(sys.executable)} " + (
             "-" if stdin else shlex.quote(self.path)
         )
         self.process = subprocess.Popen(
@@ -33,7 +36,7 @@ class Script:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**os.environ, **(env or {})},
+            env=env,
         )
 
     def interrupt(self):

@@ -172,6 +172,7 @@ def test_torch_function_takes_over():
     assert rl.add(d, 1, alpha=2) == ("add", (d, 1), {"alpha": 2})
 
 
+@pytest.mark.threads
 def test_many_threads_on_large_tensors():
     x, errors = rl.ones(1 << 17), []
 

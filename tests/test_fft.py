@@ -50,6 +50,7 @@ def test_long_rows_agree_with_themselves():
     assert abs(y[k].item() - want) < 1e-9 * n**0.5
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads(threads):
     before = rl.get_num_threads()

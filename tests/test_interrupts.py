@@ -215,6 +215,7 @@ def test_other_exceptions_keep_class_and_text():
             rl.sort(rl.rand(5_000_000))
 
 
+@pytest.mark.threads
 def test_other_threads_are_left_alone():
     """Only Python's main thread runs handlers: a call on another one ends as if nothing was."""
     x, done = rl.rand(8_000_000), []

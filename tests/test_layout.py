@@ -656,6 +656,7 @@ def test_threads_that_read_one_tensor():
         assert y.data_ptr() == y.detach().data_ptr()
 
 
+@pytest.mark.threads
 def test_backward_beside_a_thread_that_looks():
     w = image(8, 3, 3, 3).requires_grad_()
     x = image(4, 3, 24, 24)

@@ -101,6 +101,7 @@ def test_groups_with_the_channels_last(shape):
         np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-3, 1e-3)
 
 
+@pytest.mark.threads
 def test_groups_have_the_same_bits_for_any_number_of_threads():
     x = rl.randn(3, 32, 40, 40).contiguous(memory_format=rl.channels_last).requires_grad_()
     g, before = rl.randn(3, 32, 40, 40), rl.get_num_threads()

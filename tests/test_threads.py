@@ -12,6 +12,8 @@ import pytest
 
 import rushlight as rl
 
+pytestmark = pytest.mark.threads
+
 BIG = 300_001  # above any grain size, and odd, so that two threads split it unevenly
 
 OPS = {

@@ -1,13 +1,12 @@
 #include "autograd/snapshot.h"
 
-#include <pthread.h>
-
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
+#include "core/fork_locks.h"
 #include "core/layout.h"
 #include "core/modes.h"
 #include "core/mutex.h"
@@ -34,9 +33,11 @@ struct Registry {
 Registry& registry() {
   static auto* const r = [] {
     // Held across a fork: the child must not find it locked by a thread that it does not have.
-    pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
-                   [] { registry().mutex.unlock(); });
-    return new Registry;  // outlives the nodes that are freed at exit
+    static Registry* const made = new Registry;  // outlives the nodes that are freed at exit
+    static constexpr auto unlock = [] { made->mutex.unlock(); };
+    static const ForkLock lock{LockRank::Hooks, [] { made->mutex.lock(); }, unlock, unlock};
+    hold_across_forks(lock);
+    return made;
   }();
   return *r;
 }

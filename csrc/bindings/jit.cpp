@@ -227,6 +227,8 @@ PyObject* run(PyObject*, PyObject* args) {
     std::vector<IValue> inputs;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given_inputs); ++i)
       inputs.push_back(to_ivalue(method, PyTuple_GET_ITEM(given_inputs, i), leaves));
+    // Until the result is Python's: it may be a list of the module, which other threads' calls change.
+    std::unique_lock<jit::ProgramMutex> alone;
     IValue output;
     const auto keep = [&] {
       for (size_t i = 0; kept && i < own.attributes.size(); ++i) {
@@ -239,6 +241,7 @@ PyObject* run(PyObject*, PyObject* args) {
     };
     try {
       const ReleaseGil working;
+      if (kept && code->has_containers) alone = std::unique_lock(*own.mutex);
       output = code->run(method, own, inputs);
     } catch (const jit::ScriptError& e) {
       keep();

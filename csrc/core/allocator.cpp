@@ -26,8 +26,6 @@
 // Nothing here is ever destroyed: tensors may be freed by static destructors and by dying threads.
 #include "core/allocator.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <new>
@@ -36,6 +34,7 @@
 
 #include "core/cpu_backend.h"
 #include "core/error.h"
+#include "core/fork_locks.h"
 #include "core/memory_listener.h"
 #include "core/mutex.h"
 #include "core/small_blocks.h"
@@ -100,25 +99,21 @@ Allocator& allocator() {
 
 Allocator* make_allocator() {
   static Allocator* made = new Allocator;
-  pthread_atfork(
-      [] {
-        made->switches.lock();
-        made->small.lock();
-        made->medium.lock();
-        made->large.lock();
-      },
-      [] {
-        made->large.unlock();
-        made->medium.unlock();
-        made->small.unlock();
-        made->switches.unlock();
-      },
-      [] {
-        made->large.unlock();
-        made->medium.unlock();
-        made->small.unlock();
-        made->switches.unlock();
-      });
+  static constexpr auto unlock = [] {
+    made->large.unlock();
+    made->medium.unlock();
+    made->small.unlock();
+    made->switches.unlock();
+  };
+  static const ForkLock all{LockRank::AllocatorSwitches,
+                            [] {
+                              made->switches.lock();
+                              made->small.lock();
+                              made->medium.lock();
+                              made->large.lock();
+                            },
+                            unlock, unlock};
+  hold_across_forks(all);
   return made;
 }
 

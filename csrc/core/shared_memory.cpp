@@ -1,7 +1,5 @@
 #include "core/shared_memory.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -11,6 +9,7 @@
 
 #include "core/allocator.h"
 #include "core/error.h"
+#include "core/fork_locks.h"
 #include "core/layout.h"
 #include "core/mutex.h"
 #include "core/threads.h"
@@ -94,10 +93,10 @@ void after_fork_in_child() {
 
 Registry& registry() {
   static Registry& instance = []() -> Registry& {
-    // The allocator's locks rank higher, so its handlers must run later: they have to be there.
-    cpu_free(cpu_allocate(64), 64);
     g_registry = new Registry;
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    static const ForkLock lock{LockRank::SharedMemory, before_fork, after_fork_in_parent,
+                               after_fork_in_child};
+    hold_across_forks(lock);
     return *g_registry;
   }();
   return instance;

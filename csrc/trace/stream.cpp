@@ -11,14 +11,13 @@
 //   its slots alone, which it tidies up itself when it is done.
 #include "trace/stream.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <deque>
 #include <mutex>
 #include <vector>
 
 #include "autograd/meta.h"
+#include "core/fork_locks.h"
 #include "core/modes.h"
 #include "core/mutex.h"
 #include "device/pass_listener.h"
@@ -269,18 +268,18 @@ void add_listener(std::shared_ptr<StreamListener> listener) {
   ++r.generation;
   g_observe_thread = watch_this_thread;
   deferred::g_pass_listener = &kPasses;
-  static const int registered =
-      pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
-                     [] {
-                       // Nobody reads what a child process does, until it listens itself. The
-                       // parent's listeners are left alive: other threads' slots have them, too.
-                       (void)new Slots(std::exchange(registry().listeners, {}));
-                       ++registry().generation;
-                       registry().mutex.unlock();
-                       set_mode(kObserve, false);
-                       set_node_observer(nullptr);
-                     });
-  (void)registered;
+  static const ForkLock held{LockRank::Listeners, [] { registry().mutex.lock(); },
+                             [] { registry().mutex.unlock(); },
+                             [] {
+                               // Nobody reads what a child process does, until it listens itself. The
+                               // parent's listeners are left alive: other threads' slots have them, too.
+                               (void)new Slots(std::exchange(registry().listeners, {}));
+                               ++registry().generation;
+                               registry().mutex.unlock();
+                               set_mode(kObserve, false);
+                               set_node_observer(nullptr);
+                             }};
+  [[maybe_unused]] static const bool registered = (hold_across_forks(held), true);
 }
 
 void remove_listener(const StreamListener* listener) {

@@ -136,6 +136,7 @@ def test_cache_sees_changed_weights_and_grad_mode():
     assert third.requires_grad
 
 
+@pytest.mark.threads
 def test_threads_have_their_own():
     a, b = pair()
     seen = []

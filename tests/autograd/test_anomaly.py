@@ -125,6 +125,7 @@ def test_good_programs_pass():
     assert x.grad is not None and y.grad is not None
 
 
+@pytest.mark.threads
 def test_other_threads_are_watched():
     errors = []
 

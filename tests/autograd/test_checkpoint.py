@@ -402,6 +402,7 @@ def test_no_leak(use_reentrant):
     assert rl.memory_stats()["allocated"] == before
 
 
+@pytest.mark.threads
 def test_threads():
     errors = []
 

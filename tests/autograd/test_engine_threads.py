@@ -7,6 +7,8 @@ import pytest
 
 import rushlight as rl
 
+pytestmark = pytest.mark.threads
+
 
 def on_threads(functions):
     errors = []

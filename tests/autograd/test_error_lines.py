@@ -149,6 +149,7 @@ def test_generators_comprehensions_and_lambdas(way, x):
         assert (where or FILE) in str(e.value)
 
 
+@pytest.mark.threads
 def test_a_thread_has_its_own_frames(way):
     texts = {}
 

@@ -282,6 +282,7 @@ def test_globals_die_in_any_order(order):
     check_exit("\n".join(["made = {}", *lines, "del made", "print('end')"]))
 
 
+@pytest.mark.threads
 def test_os_exit():
     check_exit("""
         y = network(500)(rl.rand(2, 4))
@@ -343,6 +344,7 @@ def test_a_wrapper_outlives_the_graph_that_held_it():
         """)
 
 
+@pytest.mark.threads
 def test_collections_beside_running_threads_lose_nothing():
     """Attributes and hooks must survive collections that run while another thread is in an op."""
     check_exit("""
@@ -379,6 +381,7 @@ def test_collections_beside_running_threads_lose_nothing():
         """)
 
 
+@pytest.mark.threads
 def test_cycles_are_collected_in_a_forked_child_of_a_threaded_process():
     check_exit("""
         import warnings

@@ -79,6 +79,7 @@ def test_passes_have_numbers_and_nodes():
     assert rl._C._current_graph_task_id() == -1 and rl._C._current_autograd_node() is None
 
 
+@pytest.mark.threads
 def test_threads_do_not_mix():
     results = {}
 

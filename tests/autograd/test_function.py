@@ -660,6 +660,7 @@ def test_what_is_reachable_is_not_collected():
 # Threads -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_threads_apply_and_differentiate():
     errors = []
 
@@ -681,6 +682,7 @@ def test_threads_apply_and_differentiate():
     assert not errors
 
 
+@pytest.mark.threads
 def test_a_graph_may_die_on_another_thread():
     dead = []
 

@@ -126,6 +126,7 @@ def test_classes():
     assert not c.grad and c.method()
 
 
+@pytest.mark.threads
 def test_threads_start_with_recording_on():
     seen = []
     with rl.no_grad():
@@ -200,6 +201,7 @@ def test_normal_tensors_in_inference_mode():
         assert rl.is_grad_enabled()
 
 
+@pytest.mark.threads
 def test_inference_mode_of_another_thread():
     seen = []
     with rl.inference_mode():

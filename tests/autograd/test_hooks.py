@@ -566,6 +566,7 @@ def test_million_hooks_leave_nothing():
 # Threads -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_hooks_run_on_the_thread_of_their_backward():
     seen = []
     x = leaf(1.0)
@@ -585,6 +586,7 @@ def test_hooks_run_on_the_thread_of_their_backward():
     assert x.grad.item() == 8
 
 
+@pytest.mark.threads
 def test_registering_while_backward_runs():
     stop = threading.Event()
     x = leaf(1.0)

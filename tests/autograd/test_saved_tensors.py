@@ -177,6 +177,7 @@ def test_mutation_outside_of_the_block():
         y.backward()
 
 
+@pytest.mark.threads
 def test_hooks_of_threads_are_apart():
     seen = []
     started, done = threading.Event(), threading.Event()

@@ -181,6 +181,7 @@ def test_nothing_is_kept_alive():
     assert seen() is None
 
 
+@pytest.mark.threads
 def test_read_while_other_threads_run_backward():
     x = rl.rand(100, requires_grad=True)
     for _ in range(30):

@@ -123,6 +123,7 @@ def test_memory():
     assert 0 <= written - plain <= size + 1024
 
 
+@pytest.mark.threads
 def test_threads_write_while_others_save():
     failures = []
 

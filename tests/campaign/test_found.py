@@ -279,6 +279,33 @@ def test_indexing_agrees_with_numpy():
         assert tuple(got.shape) == want.shape and np.array_equal(got.numpy(), want), index
 
 
+def test_tangents_of_views_that_reach_beyond_their_base():
+    """as_strided of a part sees the whole storage, whose tangents are 0; expected as in PyTorch."""
+
+    def tangents(f, x, t):
+        return rl.func.jvp(f, (x,), (t,))[1]
+
+    x, t = rl.arange(6.0)[2:4], rl.tensor([10.0, 20.0])
+    whole = tangents(lambda a: rl.as_strided(a, (6,), (1,), 0), x, t)
+    assert whole.tolist() == [0, 0, 10, 20, 0, 0]
+    behind = tangents(lambda a: rl.as_strided(a, (2, 3), (1, 1)), x, t)
+    assert behind.tolist() == [[10, 20, 0], [20, 0, 0]]
+    z = rl.view_as_complex(rl.arange(8.0).reshape(4, 2))[1:2]
+    real = tangents(lambda a: rl.as_strided(rl.view_as_real(a), (5,), (1,), 1), z, rl.ones_like(z))
+    assert real.tolist() == [0, 1, 0, 0, 0]
+    nothing = rl.arange(6.0)[1:1].unsqueeze(0).expand(2**40, 0)
+    empty = tangents(lambda a: rl.as_strided(a, (1, 3), (1, 0)), nothing, rl.ones_like(nothing))
+    assert empty.tolist() == [[0, 0, 0]]
+
+    def written(a):
+        b = rl.as_strided(a, (4,), (1,), 1)
+        b.mul_(2.0)
+        return a, b
+
+    a, b = tangents(written, rl.arange(6.0)[2:4], t)
+    assert a.tolist() == [20, 40] and b.tolist() == [0, 20, 40, 0]
+
+
 def test_findings_are_lines_of_json(capsys):
     from campaign.child import say
 

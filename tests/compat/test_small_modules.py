@@ -54,6 +54,7 @@ def test_profiler(tmp_path):
     assert prof.key_averages().total_average().count >= 1
 
 
+@pytest.mark.threads
 def test_futures():
     from rushlight.futures import Future, collect_all, wait_all
 
@@ -96,6 +97,7 @@ def test_custom_ops():
         rl.ops.other_lib.op(1)
 
 
+@pytest.mark.threads
 def test_data_parallel():
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     wrapped = nn.DataParallel(model)

@@ -254,6 +254,7 @@ class TestPrograms:
 
 
 class TestThreadsAndProcesses:
+    @pytest.mark.threads
     def test_pending_results_in_other_threads(self):
         got = {}
 
@@ -274,6 +275,7 @@ class TestThreadsAndProcesses:
         y, z = f(x)
         assert same(y, (x * 2).exp()) and got["sum"] == (y + z).sum().item()
 
+    @pytest.mark.threads
     def test_many_threads(self):
         x, faults = rl.randn(64, 64), []
         f = rl.compile(lambda x, k: (x * k + 1).tanh() - x, options=SMALL)

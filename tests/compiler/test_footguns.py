@@ -439,6 +439,7 @@ class TestKept:
             assert not rl.is_grad_enabled()
             rl.set_grad_enabled(True)
 
+    @pytest.mark.threads
     def test_threads_inside(self, mode):
         total = rl.zeros(3)
 

@@ -384,6 +384,7 @@ class TestFaults:
         timer.join()
         assert bits(g(x)) == bits(f(x)) and not rl._C._is_deferring()
 
+    @pytest.mark.threads
     def test_threads(self, mode):
         model = Layer().eval()
         g = rl.compile(model, mode=mode)
@@ -402,6 +403,7 @@ class TestFaults:
             t.join()
         assert not wrong
 
+    @pytest.mark.threads
     def test_more_threads_than_can_record(self, mode):
         """Each at a size of its own, so that all have something to record."""
 

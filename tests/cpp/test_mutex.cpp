@@ -6,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "core/fork_locks.h"
 #include "core/mutex.h"
 #include "testing.h"
 
@@ -56,6 +57,24 @@ TEST(upwards_is_fine) {
   outer.lock();
   outer.unlock();
   rush::assert_no_lock_held("nothing");
+}
+
+// In debug builds a wrong order ends the process, and the test with it.
+TEST(forks_take_locks_by_rank) {
+  static Mutex low(LockRank::Gradients), middle(LockRank::Hooks), high(LockRank::Pool);
+  static const rush::ForkLock locks[] = {
+      {LockRank::Hooks, [] { middle.lock(); }, [] { middle.unlock(); }, [] { middle.unlock(); }},
+      {LockRank::Gradients, [] { low.lock(); }, [] { low.unlock(); }, [] { low.unlock(); }},
+      {LockRank::Pool, [] { high.lock(); }, [] { high.unlock(); }, [] { high.unlock(); }},
+  };
+  for (const rush::ForkLock& lock : locks) rush::hold_across_forks(lock);
+  const pid_t child = fork();
+  for (Mutex* mutex : {&low, &middle, &high}) mutex->lock();  // all free, on both sides
+  if (child == 0) _exit(7);
+  for (Mutex* mutex : {&low, &middle, &high}) mutex->unlock();
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
 TEST(downwards_ends_the_process) {

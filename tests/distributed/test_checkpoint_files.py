@@ -37,6 +37,8 @@ sys.path.insert(0, str(TESTS / "oracle"))
 
 from make_distributed_checkpoint import FOLDER, state  # noqa: E402
 
+pytestmark = pytest.mark.threads
+
 
 def made(mesh=None, zero=False):
     """What the checkpoint holds, or the same of zeros."""

@@ -52,6 +52,7 @@ def fit_with_clock(monkeypatch, seconds_of):
     return simulate(2, outcome)
 
 
+@pytest.mark.threads
 def test_fit_on_ranks(monkeypatch):
     links = fit_with_clock(monkeypatch, lambda size: 2 * (1e-5 + size / 2 / 1e9))
     assert links[0] == links[1] and links[0].measured

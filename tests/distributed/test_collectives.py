@@ -12,6 +12,7 @@ import rushlight as rl
 import rushlight.distributed as dist
 from rushlight.distributed._stores import core
 
+TESTS = os.path.dirname(os.path.dirname(__file__))
 pytestmark = pytest.mark.skipif(not dist.is_mpi_available(), reason="no MPI library is installed")
 
 
@@ -152,7 +153,7 @@ def test_every_case_between_processes():
         cases.run(RANK, SIZE)
         """,
         size=3,
-        PYTHONPATH=os.path.dirname(os.path.dirname(__file__)),
+        PYTHONPATH=os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]),
     )
 
 

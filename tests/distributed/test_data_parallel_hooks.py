@@ -20,6 +20,8 @@ from rushlight.distributed.algorithms.ddp_comm_hooks import (
 from rushlight.distributed.optim import ZeroRedundancyOptimizer
 from rushlight.nn.parallel import DistributedDataParallel as DDP
 
+pytestmark = pytest.mark.threads
+
 SIZE = 3
 
 

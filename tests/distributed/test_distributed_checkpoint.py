@@ -22,6 +22,8 @@ from rushlight.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from rushlight.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
 from rushlight.nn.parallel import DistributedDataParallel
 
+pytestmark = pytest.mark.threads
+
 
 def made(rank, shape=None):
     model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3))

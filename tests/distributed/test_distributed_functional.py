@@ -7,6 +7,8 @@ import rushlight as rl
 import rushlight.distributed as dist
 from rushlight.distributed.nn import functional as F
 
+pytestmark = pytest.mark.threads
+
 SIZE = 3
 rng = np.random.default_rng(0)
 X = rng.standard_normal((SIZE, SIZE, 2))  # X[rank]: what a rank begins with

@@ -20,6 +20,8 @@ from rushlight.distributed.tensor import (
 from rushlight.distributed.tensor.experimental import implicit_replication, local_map
 from rushlight.nn import functional as F
 
+pytestmark = pytest.mark.threads
+
 
 def seeded(seed, *shape):
     return rl.tensor(np.random.default_rng(seed).standard_normal(shape))

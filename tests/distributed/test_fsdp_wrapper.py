@@ -30,6 +30,8 @@ from rushlight.distributed.fsdp.wrap import (
 )
 from rushlight.distributed.tensor import DTensor, init_device_mesh
 
+pytestmark = pytest.mark.threads
+
 SIZE = 4
 
 

@@ -8,6 +8,8 @@ import rushlight.distributed as dist
 import rushlight.distributed._functional_collectives as funcol
 from rushlight.distributed.tensor import init_device_mesh
 
+pytestmark = pytest.mark.threads
+
 SIZE = 2
 
 

@@ -9,6 +9,8 @@ from rushlight import nn
 from rushlight.nn.parallel import DistributedDataParallel as DDP
 from rushlight.nn.parallel._ordered import Tree
 
+pytestmark = pytest.mark.threads
+
 SHARDS = 8
 
 

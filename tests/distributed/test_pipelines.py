@@ -12,6 +12,8 @@ from rushlight.distributed import pipelining as pp
 from rushlight.distributed.pipelining import schedules
 from rushlight.nn import functional as F
 
+pytestmark = pytest.mark.threads
+
 LAYERS = 4
 
 

@@ -10,6 +10,8 @@ from distributed import cases
 import rushlight as rl
 import rushlight.distributed as dist
 
+pytestmark = pytest.mark.threads
+
 
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("case", cases.ALL, ids=lambda f: f.__name__)

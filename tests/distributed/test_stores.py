@@ -84,6 +84,7 @@ def test_get_waits_for_another_thread(pair):
     timer.join()
 
 
+@pytest.mark.threads
 def test_a_thread_that_waits_does_not_stop_the_others():
     _, client = tcp_pair()
     got = []
@@ -275,6 +276,7 @@ def test_processes_count_together_in_a_file(tmp_path):
     assert out.strip() == "True" and store.get("n") == b"100"
 
 
+@pytest.mark.threads
 def test_no_hang_at_exit():
     """Neither a server with clients nor a thread that waits keeps a program from ending."""
     run(

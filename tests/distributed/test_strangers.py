@@ -79,6 +79,7 @@ def test_whoever_does_not_read_is_not_heard(monkeypatch):
             left -= len(part)
 
 
+@pytest.mark.threads
 def test_a_fast_sender_does_not_hinder_others(monkeypatch):
     master, client = store_and_client(monkeypatch, "")
     ends = threading.Event()
@@ -165,6 +166,7 @@ def _serve(listening, answers):
 DONE = strangers.framed(b"\x00")
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize(
     "answer",
     [

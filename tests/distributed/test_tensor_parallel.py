@@ -27,6 +27,8 @@ from rushlight.distributed.tensor.parallel import (
 )
 from rushlight.nn import functional as F
 
+pytestmark = pytest.mark.threads
+
 WIDTH, HEADS, VOCABULARY = 8, 4, 12
 
 

@@ -82,6 +82,7 @@ def everything(rank, group):
     return kept, objects
 
 
+@pytest.mark.threads
 def test_collectives_equal_those_of_our_own_engine():
     def program(rank):
         own = dist.new_group(backend="board", timeout=timedelta(seconds=20))

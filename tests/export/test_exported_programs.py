@@ -345,6 +345,7 @@ def test_the_graph_and_decompositions():
     both(net, ep.run_decompositions(), y)
 
 
+@pytest.mark.threads
 def test_other_threads_see_plain_sizes_meanwhile():
     seen, go, done = [], threading.Event(), threading.Event()
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import rushlight as rl
 from rushlight._C import _cuda
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+PACKAGE = Path(rl.__file__).parents[1]  # a sanitizer's is not the checkout's
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +39,7 @@ def run(fake_folder):
         env = {
             **os.environ,
             "LD_LIBRARY_PATH": f"{fake_folder}:{path}",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(PACKAGE),
             "CUDA_VISIBLE_DEVICES": "0",
             **{k: str(v) for k, v in env.items()},
         }

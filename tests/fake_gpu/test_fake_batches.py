@@ -157,6 +157,7 @@ print(open({str(path)!r}).readlines()[-1])
     assert "Cos" in run(REPEATED + code, FAKE_CUDA_LOG=path)[0]
 
 
+@pytest.mark.threads
 def test_threads_share_the_batch(run, tmp_path):
     path = tmp_path / "log"
     run("import threading\n" + REPEATED + """
@@ -173,6 +174,7 @@ cuda.synchronize()
     assert len(kernels) == 800
 
 
+@pytest.mark.threads
 def test_forks_while_kernels_are_kept_back(run):
     """A child has neither the kernels nor whoever holds the lock at that moment."""
     code = """

@@ -38,6 +38,7 @@ print(on(rl.as_tensor(array)), len(uuids))
     assert out == "2 1 1 1 1 1 0 True 0 0 True 3 1 1 1 1 2"
 
 
+@pytest.mark.threads
 def test_the_current_device_is_a_threads_own_and_comes_back(run_on_two):
     out = run_on_two("""
 import threading
@@ -236,6 +237,7 @@ with rl.random.fork_rng(devices=[0, 1]):
     assert out == f"{pairs} {storages} 1 1 2 2 1 cuda:1"
 
 
+@pytest.mark.threads
 def test_batches_are_cut_for_all_devices(run_on_two):
     out = run_on_two("""
 seen = []

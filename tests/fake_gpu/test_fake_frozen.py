@@ -188,6 +188,7 @@ print(*by_graphs(step), replays(step), sep=" | ")
     assert "sees the gradient of a parameter'" in out[4] and out[4].startswith("0 | ")
 
 
+@pytest.mark.threads
 def test_streams_threads_and_captures_of_others(run_frozen):
     out = run_frozen("""
 import threading

@@ -1,5 +1,7 @@
 """Capture and replay, without a GPU."""
 
+import pytest
+
 
 def test_copies_are_replayed(run):
     out = run("""
@@ -121,6 +123,7 @@ except RuntimeError as error:
     assert out == ["cpu", "cuda 1.0", "[0.0, 0.0, 0.0, 0.0]", "True"]
 
 
+@pytest.mark.threads
 def test_other_threads_allocate_meanwhile(run):
     out = run("""
 import threading

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from distributed.ranks import Ranks
 
+import rushlight as rl
 import rushlight.distributed as dist
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+PACKAGE = Path(rl.__file__).parents[1]  # a sanitizer's is not the checkout's
 
 BEGIN = """
 def gpu(values, dtype=rl.float32):
@@ -45,7 +47,7 @@ def ranks(fake_nccl, tmp_path):
         more = {
             "LD_LIBRARY_PATH": f"{fake_nccl}:{path}",
             "RUSHLIGHT_LIBRARY_PATH": f"{fake_nccl}:{os.environ.get('RUSHLIGHT_LIBRARY_PATH', '')}",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(PACKAGE),
             "CUDA_VISIBLE_DEVICES": "0",
             "FAKE_NCCL_FOLDER": str(tmp_path),
             **environment,

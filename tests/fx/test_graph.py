@@ -435,6 +435,7 @@ def test_hooks_tell_of_changes():
     assert made == [node] and gone == [node]
 
 
+@pytest.mark.threads
 def test_threads_do_not_disturb_each_other():
     stop = threading.Event()
     faults = []

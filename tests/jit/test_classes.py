@@ -309,6 +309,7 @@ def test_frozen_and_keyword_dataclasses():
     assert out == Config(3, depth=4) and out.names == ("a", "b")
 
 
+@pytest.mark.threads
 def test_two_threads_have_their_own_objects():
     from concurrent.futures import ThreadPoolExecutor
 

@@ -167,6 +167,7 @@ def test_training_a_loaded_program(name):
     assert all(map(same, net.state_dict().values(), loaded.state_dict().values()))
 
 
+@pytest.mark.threads
 def test_threads_run_one_program_at_the_same_time():
     net = mlp().eval()
     traced = rl.jit.trace(net, rl.randn(2, 20))

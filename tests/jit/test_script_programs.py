@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -200,6 +201,7 @@ def test_a_loop_without_end_reacts_to_signals():
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.threads
 def test_several_threads_run_one_program():
     rl.manual_seed(0)
     model = rl.jit.script(CellLoop())
@@ -222,6 +224,7 @@ def test_several_threads_run_one_program():
         assert n == m and rl.equal(a, b)
 
 
+@pytest.mark.threads
 def test_threads_that_change_a_list_of_the_module():
     model = rl.jit.script(Attributes())
 
@@ -237,6 +240,30 @@ def test_threads_that_change_a_list_of_the_module():
     assert len(model.names) == 1201
 
 
+class Refilled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.names = [""]
+
+    def forward(self, name: str) -> list[str]:
+        self.names.clear()
+        self.names.extend([name for _ in range(500)])
+        return self.names
+
+
+@pytest.mark.threads
+def test_a_result_that_other_threads_change_is_that_of_the_call():
+    model, mixed = rl.jit.script(Refilled()), []
+
+    def work(name):
+        mixed.extend(found for _ in range(250) if set(found := model(name)) != {name})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, "abcd"))
+    assert not mixed
+
+
+@pytest.mark.threads
 def test_the_gil_is_free_while_a_program_runs():
     f, turns = rl.jit.script(spin_for), []
 

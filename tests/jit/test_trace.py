@@ -398,6 +398,7 @@ def test_errors_of_the_function_leave_and_end_the_trace():
     assert not rl.jit.is_tracing()
 
 
+@pytest.mark.threads
 def test_is_tracing_is_about_this_thread():
     seen = []
 

@@ -336,6 +336,7 @@ def test_errors_of_the_function_arrive_as_they_are():
         op(rl.ones(2, requires_grad=True))
 
 
+@pytest.mark.threads
 def test_subclasses_and_threads(sine):
     class Meter(Tensor):
         pass

@@ -99,6 +99,7 @@ def test_modes_raise_and_leave():
         x.exp()
 
 
+@pytest.mark.threads
 def test_modes_belong_to_a_thread():
     names = []
     with Log() as log:

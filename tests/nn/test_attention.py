@@ -298,6 +298,7 @@ def test_dropout_is_repeatable_and_goes_on():
 # --- memory, threads, layout ----------------------------------------------------------------------
 
 
+@pytest.mark.threads
 def test_results_do_not_depend_on_the_number_of_threads():
     threads = rl.get_num_threads()
     results = []

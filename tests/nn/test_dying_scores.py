@@ -302,6 +302,7 @@ def test_compiled(parts):
     assert peak_of(lambda: rl.autograd.grad(run(x, w), (x, w))) < 2.5 * size
 
 
+@pytest.mark.threads
 def test_two_threads_in_one_graph(parts):
     x, w, target = parts
     want, _ = reference(*parts)

@@ -157,6 +157,7 @@ def test_element_losses_of_other_types(name):
         assert loss(single, single[:1]).shape == ()
 
 
+@pytest.mark.threads
 def test_a_sum_does_not_depend_on_the_number_of_threads():
     x, t = rl.randn(100_003), rl.randn(100_003)
     before, found = rl.get_num_threads(), []

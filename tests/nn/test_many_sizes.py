@@ -79,6 +79,7 @@ def test_a_shape_is_compiled_once_and_again_after_it_was_thrown_out(limit):
     assert config.primitive_cache_stats()["entries"] > 0
 
 
+@pytest.mark.threads
 def test_a_thread_executes_what_another_throws_out(limit):
     import threading
 

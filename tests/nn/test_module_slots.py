@@ -221,6 +221,7 @@ def test_references_are_balanced():
     assert all(abs(a - b) < 25 for a, b in zip(after, before, strict=True)), (before, after)
 
 
+@pytest.mark.threads
 def test_threads():
     net, x = Net(), rl.ones(1, 2)
     wrong = []

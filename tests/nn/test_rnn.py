@@ -351,6 +351,7 @@ def test_autocast():
     assert m.weight_hh_l0.grad.dtype == rl.float32
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "shape", [(40, 1, 3, 80), (9, 64, 3, 70), (7, 5, 3, 200), (3, 130, 20, 33)]
@@ -370,6 +371,7 @@ def test_threads_do_not_change_a_bit(kind, shape):
     assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_with_threads(kind):
     m = layer(kind, 20, 70, bidirectional=True)

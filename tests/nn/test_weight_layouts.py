@@ -373,6 +373,7 @@ def test_grouped_transposed_and_half():
             w += 1
 
 
+@pytest.mark.threads
 def test_threads_that_read_and_one_that_writes():
     """No reader may go on with an old copy once the writer is done."""
     w = fresh_weight()

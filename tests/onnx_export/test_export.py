@@ -475,6 +475,7 @@ def assert_swish_has_a_gradient():
     assert x.grad.tolist() == [1, 1]
 
 
+@pytest.mark.threads
 def test_functions_that_other_threads_apply_meanwhile():
     """Exports in two threads, of which the first ends first."""
     inside, first_out, failed = [threading.Event(), threading.Event()], threading.Event(), []

@@ -26,6 +26,7 @@ def test_same_seed_same_numbers(row):
     assert (to_numpy(first) != to_numpy(other)).any()
 
 
+@pytest.mark.threads
 @each_row
 def test_any_number_of_threads(row):
     threads, found = rl.get_num_threads(), []

@@ -80,6 +80,7 @@ def test_many_tensors_of_mixed_types_in_one_group(cls):
         assert rl.equal(p.detach(), q.detach())
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_do_not_change_results(threads):
     before = rl.get_num_threads()

@@ -69,6 +69,7 @@ def test_module_share_memory():
     assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
 
 
+@pytest.mark.threads
 def test_threads_share_and_drop():
     def work():
         for i in range(300):

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 import rushlight as rl
 from rushlight import distributed as dist
 from rushlight.profiler import profile
@@ -36,6 +38,7 @@ def test_replays_hold_their_ops():
     assert any(c.name == "aten::matmul" or c.name == "aten::mm" for c in replays[0].cpu_children)
 
 
+@pytest.mark.threads
 def test_collectives_are_communication():
     def rank():
         x = rl.ones(4)

@@ -97,6 +97,7 @@ def test_what_was_there_before_and_goes():
     assert sum(e.cpu_memory_usage for e in freed) <= -(1 << 20)
 
 
+@pytest.mark.threads
 def test_memory_of_other_threads_is_theirs():
     x = rl.ones(1 << 16)
 

@@ -486,6 +486,7 @@ def test_too_many_profiles():
     assert profiles[4].events()
 
 
+@pytest.mark.threads
 def test_threads():
     """Those that begin while it records are seen, those that ran before are not."""
     go, done = threading.Event(), threading.Event()
@@ -518,6 +519,7 @@ def test_threads():
         assert [e for e in inside if e.cpu_parent is None] == [event]
 
 
+@pytest.mark.threads
 def test_threads_that_outlive_the_profile():
     begun, go = threading.Event(), threading.Event()
     seen = []
@@ -543,6 +545,7 @@ def test_threads_that_outlive_the_profile():
     assert names == ["aten::ones"] and seen == [False]
 
 
+@pytest.mark.threads
 def test_events_can_be_read_while_threads_write():
     ops = 3000
 

@@ -82,6 +82,7 @@ def test_a_product_of_two_sparse_ones_agrees_with_scipy():
         same(found.to_dense(), (a @ b).toarray())
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_bits_do_not_depend_on_threads(threads):
     m = scattered(500, 300, 0.1, dtype=np.float32)
@@ -274,6 +275,7 @@ def test_a_graph_network_learns_as_with_a_dense_matrix(layout):
     assert rl.allclose(wide(x.double()).float(), sparse(x), atol=1e-5)
 
 
+@pytest.mark.threads
 def test_threads_share_a_matrix():
     s, d = ours(scattered(200, 100)), rl.randn(100, 9, dtype=rl.float64)
     expected, wrong = s.to_dense() @ d, []

@@ -1,12 +1,11 @@
 #include "cpu/nn/weight_layouts.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <vector>
 
+#include "core/fork_locks.h"
 #include "core/mutex.h"
 
 namespace rush {
@@ -63,9 +62,9 @@ struct Copies final : StorageExtra {
 Mutex& mutex() {
   static constinit Mutex m{LockRank::WeightLayouts};
   // Held across a fork: the child takes over the copies, and a lock that nobody holds.
-  static const int registered =
-      pthread_atfork([] { m.lock(); }, [] { m.unlock(); }, [] { m.unlock(); });
-  (void)registered;
+  static constexpr auto unlock = [] { m.unlock(); };
+  static const ForkLock lock{LockRank::WeightLayouts, [] { m.lock(); }, unlock, unlock};
+  [[maybe_unused]] static const bool registered = (hold_across_forks(lock), true);
   return m;
 }
 

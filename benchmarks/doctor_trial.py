@@ -74,6 +74,9 @@ def change_option(option, value):
     def plant(tree, pick):
         if option == "lr" and calls(tree, "OneCycleLR"):
             raise IndexError  # which has rates of its own
+        keys = [k for n in ast.walk(tree) if isinstance(n, ast.Dict) for k in n.keys]
+        if any(isinstance(k, ast.Constant) and k.value == option for k in keys):
+            raise IndexError  # groups of parameters have their own
         call = pick(calls(tree, "SGD", "Adam", "AdamW", "RMSprop"))
         call.keywords = [k for k in call.keywords if k.arg != option]
         call.keywords.append(ast.keyword(option, expression(value)))

@@ -120,3 +120,15 @@ def test_nothing_is_loaded_before(tmp_path):
     code = "import sys, rushlight; repr(rushlight.ones(2)); print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_cards_of_other_kinds_of_tensors():
+    """Notebooks show whatever stands on a cell's last line."""
+    sparse = rl.tensor([[0.0, 7.5], [0.0, 0.0]])
+    for tensor in (sparse.to_sparse(), sparse.to_sparse_csr()):
+        assert "7.5" in tensor._repr_html_() and "[2, 2]" in tensor._repr_html_()
+    quantized = rl.quantize_per_tensor(rl.tensor([1.0, 2.0]), 0.1, 0, rl.qint8)
+    assert "qint8" in quantized._repr_html_()
+    jagged = rl.nested.nested_tensor([rl.ones(2), rl.ones(3)], layout=rl.jagged)
+    assert "<details" in jagged._repr_html_()
+    assert "<details" in rl.zeros(3).to_sparse()._repr_html_()

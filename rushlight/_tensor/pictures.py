@@ -73,6 +73,21 @@ def _histogram(counts: list[int]) -> str:
             f'aria-label="histogram">{bars}</svg>')  # fmt: skip
 
 
+def _plain(t: Tensor) -> Tensor | None:
+    """A tensor with the elements that there are: of a sparse one those that it holds, of a
+    quantized one the numbers that they stand for. None where there are none to be read."""
+    if t.is_meta or t.device.type not in ("cpu", "cuda"):
+        return None
+    t = t.detach()
+    if t.is_quantized:
+        return t.dequantize()
+    if t.is_nested:
+        return t.values()
+    if t.layout is rushlight.strided:
+        return t
+    return t.coalesce().values() if t.layout is rushlight.sparse_coo else t.values()
+
+
 def tensor_html(t: Tensor) -> str:
     """A card: shape, dtype, device, range, histogram, how many NaN; the values fold out."""
     head = f"{type(t).__name__} {list(t.shape)} {str(t.dtype).rpartition('.')[2]} on {t.device}"
@@ -80,8 +95,9 @@ def tensor_html(t: Tensor) -> str:
         head += ", requires grad"
     facts: list[tuple[str, str]] = []
     counts: list[int] = []
-    if not t.is_meta and t.numel():
-        facts, counts = _statistics(t)
+    values = _plain(t)
+    if values is not None and values.numel():
+        facts, counts = _statistics(values)
     told = " &nbsp; ".join(
         f'<span style="opacity: .65">{html.escape(name)}</span> '
         + (f'<b style="color: #d64545">{value}</b>' if name in ("NaN", "infinite") else value)

@@ -452,6 +452,7 @@ def test_commands(tmp_path):
 
     env = run("env")
     assert env.returncode == 0 and "Rushlight version" in env.stdout
+    assert f"Cores: {len(os.sched_getaffinity(0))} of" in env.stdout and "Memory: " in env.stdout
     (tmp_path / "train.py").write_text(planted("gradients never cleared"))
     done = run("doctor", "--steps", "3", "--timed", "2", "train.py")
     assert done.returncode == 1 and "not cleared" in done.stdout and "train.py(" in done.stdout

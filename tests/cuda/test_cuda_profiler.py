@@ -41,11 +41,12 @@ def test_times_of_kernels_are_those_of_events(dtype):
                 end.record()
                 pairs.append((begin, end))
             cuda.synchronize()
-        # (Sums on both sides: a run that others on the GPU hold up is in both.)
-        by_events = sum(1e3 * a.elapsed_time(b) for a, b in pairs)
+        # The best run of each: others on the GPU may hold up one between its events.
+        by_events = min(1e3 * a.elapsed_time(b) for a, b in pairs)
         kernels = on_gpu(prof)
-        assert len(kernels) >= 7
-        ours = sum(e.device_time_total for e in kernels)
+        assert len(kernels) >= 7 and len(kernels) % 7 == 0
+        times, per_run = [e.device_time_total for e in kernels], len(kernels) // 7
+        ours = min(sum(times[i * per_run : (i + 1) * per_run]) for i in range(7))
         assert ours == pytest.approx(by_events, rel=0.03)
 
 

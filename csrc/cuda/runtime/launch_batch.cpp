@@ -40,10 +40,7 @@ constexpr auto kPatience = std::chrono::microseconds(200);
 // How far the GPU is behind is asked now and then: is done what was queued so long, or so many
 // launches, before? A GPU that is further behind works whatever the host does, and will while it is
 // found out that it has caught up.
-const auto kBehind = std::chrono::milliseconds([] {
-  const char* text = std::getenv("RUSHLIGHT_BEHIND_MS");
-  return text ? std::atoi(text) : 1 << 30;
-}());
+constexpr auto kBehind = std::chrono::milliseconds(5);
 constexpr int kLaunchesBehind = 64, kLooksToLeave = 3;
 // A graph with calls of libraries is good for one set of addresses, and costs as much as some dozen
 // launches. Making one takes credit, which uses give back; without it calls are passed over a while.

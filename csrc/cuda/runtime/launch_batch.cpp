@@ -22,6 +22,7 @@
 #include "core/exposed_memory.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/gpu_lag.h"
 #include "cuda/runtime/kept_graph.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/stream.h"
@@ -37,11 +38,6 @@ constexpr size_t kMostGraphs = 512, kSightings = 1 << 14;
 // More threads than these are work for tens of microseconds.
 constexpr uint64_t kLargeThreads = uint64_t(1) << 22;
 constexpr auto kPatience = std::chrono::microseconds(200);
-// How far the GPU is behind is asked now and then: is done what was queued so long, or so many
-// launches, before? A GPU that is further behind works whatever the host does, and will while it is
-// found out that it has caught up.
-constexpr auto kBehind = std::chrono::milliseconds(5);
-constexpr int kLaunchesBehind = 64, kLooksToLeave = 3;
 // A graph with calls of libraries is good for one set of addresses, and costs as much as some dozen
 // launches. Making one takes credit, which uses give back; without it calls are passed over a while.
 constexpr int kCredit = 512, kCostOfGraph = 4, kCallsToTryAgain = 1 << 14;
@@ -92,16 +88,12 @@ class Batch {
     std::lock_guard lock(mutex_);
     BatchStats s = stats_;
     s.graphs = int64_t(graphs_.size());
-    s.engaged = engaged_;
+    s.engaged = lag_.keeps_up();
     return s;
   }
 
  private:
   static void make_one();
-  bool is_engaged(Stream* stream);
-  void look_at_batches();
-  void mark(Stream* stream);
-  bool has_passed_mark() const;
   bool joins(CUfunction f, const LaunchShape& shape, void** args, JoinRule join);
   void begin(Stream* stream);
   void keep(CUfunction f, const ParameterLayout& layout, const LaunchShape& shape, void** args);
@@ -120,12 +112,9 @@ class Batch {
 
   std::mutex mutex_;  // the last of all: only the driver and libraries are called under it
   std::condition_variable wakes_;
-  bool engaged_ = true, ends_ = false, watched_ = false, awake_ = false;
-  int looks_behind_ = 0, since_look_ = 0;
-  std::chrono::steady_clock::time_point marked_{};  // when, by a look at batches
+  bool ends_ = false, watched_ = false, awake_ = false;
+  GpuLag lag_;
   uint64_t batches_ = 0;
-  CUevent mark_ = nullptr;  // what was queued when it was recorded, by an earlier look
-  int mark_device_ = -1;
   CUresult failed_ = kSuccess;
   BatchStats stats_;
 
@@ -152,39 +141,6 @@ void Batch::make_one() {
     g_failed.store(false);
     g_batch.store(new Batch);
   });
-}
-
-// Notes how far the queue is. Without an event nothing is noted, and has_passed_mark is true.
-void Batch::mark(Stream* stream) {
-  if (mark_device_ != stream->device) {
-    if (mark_) driver().EventDestroy(std::exchange(mark_, nullptr));
-    mark_device_ = stream->device;
-    if (driver().EventCreate(&mark_, kEventNoTiming) != kSuccess) mark_ = nullptr;
-  }
-  if (mark_) driver().EventRecord(mark_, stream->raw_handle());
-}
-
-bool Batch::has_passed_mark() const { return !mark_ || driver().EventQuery(mark_) != kNotReady; }
-
-// Does the GPU wait for the host, so that kernels should be kept back?
-bool Batch::is_engaged(Stream* stream) {
-  if (engaged_) return true;
-  if (since_look_++ == 0) mark(stream);
-  if (since_look_ <= kLaunchesBehind) return false;
-  since_look_ = looks_behind_ = 0;
-  engaged_ = has_passed_mark();
-  return engaged_;
-}
-
-// The other way round, behind a batch that was queued.
-void Batch::look_at_batches() {
-  ++batches_;
-  const auto now = std::chrono::steady_clock::now();
-  if (now - marked_ < kBehind) return;
-  const bool paused = now - marked_ > 4 * kBehind;  // the program did something else
-  looks_behind_ = paused || has_passed_mark() ? 0 : looks_behind_ + 1;
-  if (looks_behind_ == kLooksToLeave) engaged_ = false;
-  mark(stream_), marked_ = now;
 }
 
 // Is it part of the last launch now?
@@ -223,7 +179,7 @@ bool Batch::add(CUfunction f, Stream* stream, const LaunchShape& shape, void** a
                 JoinRule join) {
   std::lock_guard lock(mutex_);
   if (count_ && stream != stream_) queue_all();
-  if (!is_engaged(stream)) {
+  if (!lag_.keeps_up(stream)) {
     queue_all();
     return false;
   }
@@ -255,7 +211,7 @@ bool Batch::trusts_calls() {
 bool Batch::add_call(Stream* stream, const CallKey& key, const CallRun& call) {
   std::lock_guard lock(mutex_);
   if (count_ && stream != stream_) queue_all();
-  if (!is_engaged(stream) || !trusts_calls()) return false;
+  if (!lag_.keeps_up(stream) || !trusts_calls()) return false;
   if (calls_.is_full()) {
     queue_all();
     driver().CtxSynchronize();
@@ -292,7 +248,7 @@ void Batch::queue_all() noexcept {
   try {
     bind(stream_->device);
     result = captured_ ? launch_singly() : queue_kept();
-    if (!captured_) look_at_batches();
+    if (!captured_) ++batches_, lag_.look(stream_);
     if (bound >= 0) bind(bound);
   } catch (...) {  // no memory for a graph
     result = kOutOfMemory;

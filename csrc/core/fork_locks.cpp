@@ -16,26 +16,28 @@ constexpr int kMost = 16;
 // Whoever adds one may hold a lock that a fork takes: no lock of its own guards the list.
 constinit std::atomic<const ForkLock*> g_locks[kMost];
 
-// Those that this thread took for its fork; meanwhile others may be added.
+// Those that a fork has taken; meanwhile others may be added. Written and read while all are held.
 struct Taken {
   const ForkLock* locks[kMost];
   int count;
 };
-constinit thread_local Taken t_taken{};
+constinit Taken g_taken{};
 
 void before_fork() {
-  int count = 0;
+  Taken mine{};
   for (const auto& slot : g_locks) {
-    if (const ForkLock* lock = slot.load(std::memory_order_acquire)) t_taken.locks[count++] = lock;
+    if (const ForkLock* lock = slot.load(std::memory_order_acquire))
+      mine.locks[mine.count++] = lock;
   }
-  std::sort(t_taken.locks, t_taken.locks + count,
+  std::sort(mine.locks, mine.locks + mine.count,
             [](const ForkLock* a, const ForkLock* b) { return a->rank < b->rank; });
-  for (int i = 0; i < count; ++i) t_taken.locks[i]->lock();
-  t_taken.count = count;
+  for (int i = 0; i < mine.count; ++i) mine.locks[i]->lock();
+  g_taken = mine;
 }
 
 void after_fork(void (*ForkLock::*unlock)()) {
-  while (t_taken.count > 0) (t_taken.locks[--t_taken.count]->*unlock)();
+  const Taken mine = g_taken;  // behind the last one another thread may fork
+  for (int i = mine.count; i-- > 0;) (mine.locks[i]->*unlock)();
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ ecosystem: build
 
 # A second copy of the package in the build folder, under ASan and UBSan. The interpreter is not
 # instrumented, so their runtimes are loaded before it, and its own leaks are not ours to report.
-# MARKS="not slow" runs all that `make test` does (an hour or two) instead of the tests marked `native`.
+# MARKS="not slow" runs all that `make test` does instead of the tests marked `native`, and takes many times as long.
 MARKS ?= native
 PRELOAD = LD_PRELOAD="$(foreach name,$(1),$$($(CXX) -print-file-name=lib$(name).so))" \
 	GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 PYTHONMALLOC=malloc
@@ -170,8 +170,8 @@ sanitize: $(DEPS)
 	$(call site_tests,$(SANITIZE),$(SANITIZE_ENV),$(MARKS))
 
 # The same under ThreadSanitizer, for the Python tests marked `threads`. oneDNN and libgomp are not instrumented: the one is
-# left out, and loops are shared by threads of their own (csrc/core/parallel.cpp) in this build. Nor are its thread's last
-# calls to memory to be watched by MPICH's UCX, which takes locks there when the sanitizer has already let go of the thread.
+# left out, and loops are shared by threads of their own (csrc/core/parallel.cpp) in this build. UCX, which MPICH brings,
+# must not hook madvise: it would take locks on threads that the sanitizer has already taken leave of.
 THREADS := build/sanitize-threads
 THREADS_ENV = UCX_MEM_MMAP_HOOK_MODE=none TSAN_OPTIONS="halt_on_error=1:die_after_fork=0:suppressions='$(CURDIR)/tools/tsan_suppressions.txt'"
 

@@ -116,6 +116,8 @@ void Captured::give_up(std::string why) {
 
 std::string Captured::about() const {
   if (!applies()) return "";
+  const Flag mine(memory_->busy);
+  if (!mine.is_mine()) return "used by another thread just now";
   if (!refused_.empty()) return concat("launched op by op: ", refused_);
   if (!captured_) return "launched op by op so far";
   size_t graphs = 0, nodes = 0, beside = 0;
@@ -171,9 +173,10 @@ Captured::Fit Captured::fits(const std::vector<Tensor>& inputs) {
 
 std::optional<std::vector<Tensor>> Captured::run(const Graph& graph,
                                                  const std::vector<Tensor>& inputs) {
-  if (!applies() || !refused_.empty() || !frozen_graphs() || anomaly_enabled()) return std::nullopt;
+  if (!applies() || !frozen_graphs() || anomaly_enabled()) return std::nullopt;
   const Flag mine(memory_->busy);
-  if (!mine.is_mine() || device_runtime(*device_).is_capturing(*device_)) return std::nullopt;
+  if (!mine.is_mine() || !refused_.empty()) return std::nullopt;
+  if (device_runtime(*device_).is_capturing(*device_)) return std::nullopt;
   const DeviceGraphs& graphs = device_graphs(*device_);
   Fit fit = captured_ ? fits(inputs) : Fit::Anew;
   if (fit == Fit::NotNow) return std::nullopt;

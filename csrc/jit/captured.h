@@ -56,7 +56,7 @@ class RUSH_API Captured {
   // interpreter. `graph` is the recording's, with the numbers of this call.
   std::optional<std::vector<Tensor>> run(const Graph& graph, const std::vector<Tensor>& inputs);
 
-  // For people: what there is, or why there is nothing.
+  // For people: what there is, or why there is nothing. Not while a call is under way.
   std::string about() const;
   bool is_captured() const { return captured_; }
   int64_t replays() const { return replays_; }  // calls by graphs
@@ -144,11 +144,12 @@ class RUSH_API Captured {
   const std::shared_ptr<CaptureMemory> memory_;
   std::optional<Device> device_;
   std::string refused_;  // why it is not captured, and will not be
-  bool captured_ = false;
+  // Read by others while a call is under way; the rest is touched with memory_->busy only.
+  std::atomic<bool> captured_{false};
   bool provisional_ = false;      // something ran step by step, for its code was not there yet
   int improved_ = 0;              // captures that were provisional, one after the other
   int captures_ = 0, since_ = 0;  // how often it was captured, and replays since the last time
-  int64_t replays_ = 0;
+  std::atomic<int64_t> replays_{0};
   uint64_t switches_ = 0;
 
   std::vector<Part> parts_;

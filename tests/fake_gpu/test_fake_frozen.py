@@ -2,11 +2,14 @@
 leaves on the host, and when ops are launched one by one instead. Kernels do nothing here; copies of
 more than a MiB are the driver's, and move."""
 
+from pathlib import Path
+
 import pytest
 
-COMMON = """
+HELPERS = Path(__file__).resolve().parents[1] / "compiler"
+COMMON = f"""
 import sys, time
-sys.path.insert(0, "tests/compiler")
+sys.path.insert(0, {str(HELPERS)!r})
 from frozen_calls import by_graphs, frozen, recordings, replays
 n = 2**19
 def settle():

@@ -11,8 +11,6 @@ import rushlight as torch
 from rushlight.utils.data import DataLoader, dataloader
 from rushlight.utils.data._utils import pin_memory
 
-pytestmark = pytest.mark.threads
-
 Point = collections.namedtuple("Point", "x y")
 
 

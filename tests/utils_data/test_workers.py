@@ -49,7 +49,6 @@ class Images(Dataset):
         return {"image": torch.full((3, 20, 20), float(i)), "label": i, "name": f"sample {i}"}
 
 
-@pytest.mark.threads
 def test_batches_are_in_shared_memory_and_right():
     loader = DataLoader(Images(), batch_size=8, num_workers=2)
     for number, batch in enumerate(loader):
@@ -230,7 +229,6 @@ def test_persistent_epochs_are_the_same():
     assert run(True) == run(False)
 
 
-@pytest.mark.threads
 @pytest.mark.parametrize("prefetch", [1, 2, 50])
 def test_prefetch(prefetch):
     loader = DataLoader(range(40), 3, num_workers=2, prefetch_factor=prefetch)

@@ -121,6 +121,11 @@ def index(data):
         len(parts) > 1 and any(isinstance(p, bool) for p in parts)
     ):
         return  # NumPy counts numbers and truths among such indices, PyTorch applies them first
+    if (
+        any(p is Ellipsis for p in parts)
+        and sum(isinstance(p, list | np.ndarray) for p in parts) > 1
+    ):
+        return  # for NumPy an ellipsis of no dims parts the indices around it, not for PyTorch
     try:
         want = array[expression]
     except Exception:

@@ -35,7 +35,8 @@ from schema import load_all  # noqa: E402
 
 FOLDERS = ("csrc", "codegen", "rushlight")
 OVER_THE_OPS = (
-    "csrc/frontend/", "rushlight/distributed/tensor/", "rushlight/nested/", "rushlight/onnx/",
+    "csrc/frontend/", "rushlight/distributed/tensor/", "rushlight/doctor/", "rushlight/nested/",
+    "rushlight/onnx/",
 )  # fmt: skip
 COMPLETE_TESTS = ("tests/test_nvrtc_functors.py", "tests/test_nvrtc_kernels.py")
 CPP = (".cpp", ".h", ".cu")

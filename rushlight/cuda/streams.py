@@ -196,9 +196,10 @@ def coalescing_stats() -> dict[str, Any]:
     """What became of kernels that were kept back to be queued together (docs/cuda.md).
 
     ``batched_kernels`` and ``library_calls`` (of cuDNN and cuBLAS) were queued as nodes of graphs,
-    in ``graph_launches`` calls; ``single_kernels`` were launched one by one after all, because their order was new; ``graphs``
-    are kept, ``refused_graphs`` were not launched by the driver. ``engaged`` says whether the GPU
-    waits for the host now, ``off`` why nothing is kept back (None: it may be).
+    in ``graph_launches`` calls; ``single_kernels`` were launched one by one after all, because
+    their order was new; ``graphs`` are kept, ``refused_graphs`` were not launched by the driver.
+    ``engaged`` says whether the GPU waits for the host now, ``off`` why nothing is kept back (None:
+    it may be).
     """
     return _cuda.batch_stats()
 

@@ -36,9 +36,7 @@ for f in (lambda: x @ x, lambda: rl.mv(x, v), lambda: rl.dot(v, v), lambda: rl.a
 def test_kernels_are_those_of_complex32(run, tmp_path):
     log = tmp_path / "log"
     log.write_text("")
-    out = run(
-        f"LOG = {str(log)!r}\n" + PROGRAM, FAKE_CUDA_LOG=log, RUSHLIGHT_COALESCE_LAUNCHES=0
-    )
+    out = run(f"LOG = {str(log)!r}\n" + PROGRAM, FAKE_CUDA_LOG=log, RUSHLIGHT_COALESCE_LAUNCHES=0)
     names = ("cumsum", "cumprod", "linspace", "nonzero", "unique_consecutive", "index_add",
              "index_put", "scatter_add")  # fmt: skip
     assert out == [f"{name}: True" for name in names] + ["True"] * 4

@@ -74,7 +74,8 @@ class Notes:
     input_scale: list[float] = field(default_factory=list)
     input_line: str | None = None
     stale: dict[str, int] = field(default_factory=dict)  # backward onto old gradients, by line
-    retained: dict[str, int] = field(default_factory=dict)  # retain_graph=True, by line
+    backward_at: dict[str, int] = field(default_factory=dict)  # backwards, by line
+    retained: dict[str, int] = field(default_factory=dict)  # those with retain_graph=True
     reused: dict[str, int] = field(default_factory=dict)  # and the next backward went through it
     backwards: int = 0
     step_line: str | None = None

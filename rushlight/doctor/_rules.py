@@ -361,7 +361,13 @@ def _switches(notes: Notes) -> Iterator[Finding]:
         yield Finding("Anomaly detection is on", "every gradient is tested for NaN", advice,
                       notes.step_line)  # fmt: skip
     for line, times in notes.retained.items():
-        if times >= len(notes.steps) > 1 and not notes.reused.get(line):
+        # (Where several models are trained in turn, each has a line, and its share of the steps.)
+        always = times == notes.backward_at[line] and times > 1
+        if (
+            always
+            and times * len(notes.backward_at) >= len(notes.steps)
+            and not notes.reused.get(line)
+        ):
             yield Finding("Every backward keeps its graph",
                           f"retain_graph=True, {times} times, and no other went through it again",
                           "leave it out: there is one backward per graph", line)  # fmt: skip

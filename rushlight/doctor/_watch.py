@@ -311,6 +311,7 @@ class Observer:
     def _backward(self, before: Callable[..., Any], tensor: Tensor, *args: Any, **kw: Any) -> Any:
         self.notes.backwards += 1
         line = self._backward_line = user_line() or ""
+        self.notes.backward_at[line] = self.notes.backward_at.get(line, 0) + 1
         if kw.get("retain_graph"):
             self.notes.retained[line] = self.notes.retained.get(line, 0) + 1
         if not self._cleared:

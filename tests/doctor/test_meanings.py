@@ -96,6 +96,12 @@ FAULTS = {
         program(CLASSIFIER, ("loss.backward()", "F.mse_loss(model.a(x), torch.zeros(32, 64))."
                              "backward(retain_graph=True)\n        loss.backward()")),
         "keeps its graph", "retain_graph"),
+    "one of two models whose graphs are kept": (
+        program(CLASSIFIER, ("# prepare", "other = nn.Linear(20, 5)\n"
+                             "second = torch.optim.SGD(other.parameters(), lr=0.01)"),
+                ("loss.backward()", "second.zero_grad()\n        F.cross_entropy(other(x), y)."
+                 "backward(retain_graph=True)\n        second.step()\n        loss.backward()")),
+        "keeps its graph", "retain_graph"),
     "a head made after the optimiser": (
         program(CLASSIFIER, ("# prepare", "model.c = nn.Linear(64, 5)")), "no optimiser has them",
         "step"),

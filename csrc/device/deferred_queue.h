@@ -27,10 +27,11 @@ inline void set_recipe(TensorImpl* form, size_t number) { form->cut_at.code = ui
 // Some steps share no pass with others, but one launch serves many of them (device/lists.h). They
 // have a list of their own.
 // - Conversions of the elements of a dense tensor: the gradients of weights that were cast, and the
-//   weights; those of convolutions change their layout with it. They leave the queue at the next flush. Those that make elements wider wait until
-//   somebody asks for one of them, or all that waits has to run: until then the narrow ones are kept,
-//   which take less memory than the wide ones would. The others run with that flush. One that a
-//   step reads goes back to the queue, and shares a pass with that.
+//   weights; those of convolutions change their layout with it. They leave the queue at the next
+//   flush. Those that make elements wider wait until somebody asks for one of them, or all that waits
+//   has to run: until then the narrow ones are kept, which take less memory than the wide ones would.
+//   The others run with that flush. One that a step reads goes back to the queue, and shares a pass
+//   with that.
 // - Sums down columns, gradients of biases and norms, of which the large part is done: they hold what
 //   the blocks of that have found, and wait like conversions to wider elements. One that is
 //   converted becomes another such sum. The latest one, where it is asked for, runs alone: somebody goes

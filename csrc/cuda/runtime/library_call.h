@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/error.h"
 #include "cuda/runtime/driver.h"
 
 namespace rush::cuda {
@@ -30,7 +31,10 @@ class Stream;
 class CallKey {
  public:
   explicit CallKey(uint64_t plan) { add(plan); }
-  void add(uint64_t word) { words_[count_++] = word; }
+  void add(uint64_t word) {
+    internal_assert(count_ < kMost, "a key of a call is too long");
+    words_[count_++] = word;
+  }
   void add(const void* address) { add(uint64_t(reinterpret_cast<uintptr_t>(address))); }
   void add_bytes(const void* from, size_t nbytes) {
     for (size_t at = 0; at < nbytes; at += 8) {

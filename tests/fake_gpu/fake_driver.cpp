@@ -62,6 +62,9 @@ struct Graph {
 struct KernelNode {
   size_t number;
   std::shared_ptr<bool> alive;
+  CUgraph graph = nullptr;
+  CUkernelNode kernel{};
+  bool together = false;  // all its blocks run at once
 };
 
 // FAKE_CUDA_LOG: a file that gets a line for each kernel, copy and fill as it is done.
@@ -697,6 +700,10 @@ static void write_launch(const CUlaunchConfig& c, const std::string& name, void*
   }
   out << "\n";
 }
+// (The last word is of kernels whose blocks run all at once.)
+static std::string kernel_line(CUfunction f, unsigned grid, bool together) {
+  return g_names.at(f) + " " + std::to_string(grid) + (together ? " together" : "");
+}
 FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void** params, void**) {
   LOCKED;
   if (std::getenv("FAKE_CUDA_LAUNCHES")) write_launch(*config, g_names.at(f), params);
@@ -710,23 +717,34 @@ FAKE(cuLaunchKernelEx)(const CUlaunchConfig* config, CUfunction f, void** params
           .name = g_names.at(f).c_str(),
           .grid = config->grid_x,
           .block = config->block_x});
-  return queue(config->stream,
-               [line = g_names.at(f) + " " + std::to_string(config->grid_x)] { note(line); });
+  bool together = false;
+  for (unsigned i = 0; i < config->attribute_count; ++i)
+    together = together || config->attributes[i].id == kLaunchCooperative;
+  return queue(config->stream, [line = kernel_line(f, config->grid_x, together)] { note(line); });
 }
 FAKE(cuGraphCreate)(CUgraph* graph, unsigned) {
   *graph = reinterpret_cast<CUgraph>(new Graph);
   return kSuccess;
 }
-static std::function<void()> kernel_work(const CUkernelNode& k) {
-  return [line = g_names.at(k.f) + " " + std::to_string(k.grid_x)] { note(line); };
+static std::function<void()> kernel_work(const CUkernelNode& k, bool together) {
+  return [line = kernel_line(k.f, k.grid_x, together)] { note(line); };
 }
 FAKE(cuGraphAddKernelNode_v2)(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
                               const CUkernelNode* kernel) {
   LOCKED;
   auto& work = reinterpret_cast<Graph*>(graph)->work;
   *node = reinterpret_cast<CUgraphNode>(
-      new KernelNode{work.size(), reinterpret_cast<Graph*>(graph)->alive});
-  work.push_back(kernel_work(*kernel));
+      new KernelNode{work.size(), reinterpret_cast<Graph*>(graph)->alive, graph, *kernel});
+  work.push_back(kernel_work(*kernel, false));
+  return kSuccess;
+}
+// Of kernels whose blocks run all at once.
+FAKE(cuGraphKernelNodeSetAttribute)(CUgraphNode node, int attribute, const CUlaunchValue* value) {
+  LOCKED;
+  auto* known = reinterpret_cast<KernelNode*>(node);
+  if (attribute != kLaunchCooperative || value->on != 1 || !*known->alive) return kInvalidValue;
+  known->together = true;
+  reinterpret_cast<Graph*>(known->graph)->work.at(known->number) = kernel_work(known->kernel, true);
   return kSuccess;
 }
 FAKE(cuGraphAddChildGraphNode)(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
@@ -751,7 +769,7 @@ FAKE(cuGraphExecKernelNodeSetParams_v2)(CUgraphExec exec, CUgraphNode node,
   auto& work = reinterpret_cast<Graph*>(exec)->work;
   const auto* known = reinterpret_cast<KernelNode*>(node);
   if (!*known->alive) return kInvalidValue;
-  work.at(known->number) = kernel_work(*kernel);
+  work.at(known->number) = kernel_work(*kernel, known->together);
   return kSuccess;
 }
 FAKE(cuIpcGetEventHandle)(CUipcHandle*, CUevent) { return kInvalidValue; }

@@ -92,6 +92,28 @@ print(s['engaged'], s['off'])
     assert out[1] == "True None"
 
 
+def test_kernels_whose_blocks_wait_for_each_other_are_nodes_as_well(run, tmp_path):
+    """A small image's batch norm is one launch of that kind."""
+    code = """
+image = rl.zeros(2, 8, 5, 5, device="cuda").contiguous(memory_format=rl.channels_last)
+norm = rl.nn.BatchNorm2d(8).cuda()
+for _ in range(160):
+    norm(image)
+    image.add_(1)
+cuda.synchronize()
+s = cuda.coalescing_stats()
+print(s["batched_kernels"] > 0, s["refused_graphs"])
+"""
+    logs = {}
+    for on in (1, 0):
+        path = tmp_path / f"{on}"
+        out = run(code, RUSHLIGHT_COALESCE_LAUNCHES=on, FAKE_CUDA_LOG=path)
+        assert not on or out == ["True 0"]
+        logs[on] = path.read_text().splitlines()
+    assert sum(line.endswith(" together") for line in logs[0]) == 160
+    assert logs[1] == logs[0]
+
+
 def test_a_gpu_that_is_far_behind_gets_kernels_as_they_come(run):
     """It is looked at every five milliseconds, so that is a matter of time, not of kernels."""
     code = """

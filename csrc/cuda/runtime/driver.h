@@ -71,12 +71,13 @@ inline constexpr int kAccessReadWrite = 3;
 
 // ---- launches ----
 
+union CUlaunchValue {
+  char room[64];
+  int on;
+};
 struct CUlaunchAttribute {
   int id, padding;
-  union {
-    char room[64];
-    int on;
-  };
+  CUlaunchValue value;
 };
 inline constexpr int kLaunchCooperative = 2, kLaunchProgrammatic = 6;
 struct CUlaunchConfig {
@@ -191,6 +192,8 @@ inline constexpr CUgraphEdge kEarlyEdge{1, 0, 1, {}};
   X(cuGraphAddKernelNode_v2, GraphAddKernelNode,                                                 \
     (CUgraphNode * node, CUgraph graph, const CUgraphNode* before, size_t count,                 \
      const CUkernelNode* kernel))                                                                \
+  X(cuGraphKernelNodeSetAttribute, GraphKernelNodeSetAttribute,                                  \
+    (CUgraphNode node, int attribute, const CUlaunchValue* value))                               \
   X(cuGraphAddChildGraphNode, GraphAddChildGraphNode,                                            \
     (CUgraphNode * node, CUgraph graph, const CUgraphNode* before, size_t count, CUgraph child)) \
   X(cuGraphAddDependencies_v2, GraphAddDependencies,                                             \

@@ -8,7 +8,7 @@ namespace rush::cuda {
 CUkernelNode Kept::node(const std::byte* arguments, ParameterPointers& to) const {
   for (size_t p = 0; p < layout->count; ++p)
     to[p] = const_cast<std::byte*>(arguments) + at + layout->offsets[p];
-  const auto& [grid, block, shared] = shape;
+  const auto& [grid, block, shared, together] = shape;
   return {f,        grid[0], grid[1],   grid[2], block[0], block[1],
           block[2], shared,  to.data(), nullptr, nullptr,  nullptr};
 }
@@ -21,13 +21,17 @@ CUresult KeptGraph::add(const Kept& k, const std::byte* arguments, const Kept* b
     result = driver().GraphAddChildGraphNode(&made, graph_, last, last ? 1 : 0, k.call->graph);
   } else {
     // Only between kernels there are edges that let the next one begin.
-    const bool begins_early = early && before && !before->call;
+    const bool begins_early =
+        early && before && !before->call && !before->shape.together && !k.shape.together;
     ParameterPointers to;
     const CUkernelNode node = k.node(arguments, to);
     result = driver().GraphAddKernelNode(&made, graph_, begins_early ? nullptr : last,
                                          last && !begins_early ? 1 : 0, &node);
     if (result == kSuccess && begins_early)
       result = driver().GraphAddDependencies(graph_, last, &made, &kEarlyEdge, 1);
+    constexpr CUlaunchValue kOn{.on = 1};
+    if (result == kSuccess && k.shape.together)
+      result = driver().GraphKernelNodeSetAttribute(made, kLaunchCooperative, &kOn);
   }
   nodes_.push_back(made);
   identities_.push_back(k.identity());

@@ -21,7 +21,8 @@ struct Kept {
 
   // The kernel, or the call: no two are alike.
   uint64_t identity() const {
-    return call ? call->number << 1 | 1 : uint64_t(reinterpret_cast<uintptr_t>(f));
+    if (call) return call->number << 2 | 1;
+    return uint64_t(reinterpret_cast<uintptr_t>(f)) << 2 | (shape.together ? 2 : 0);
   }
   CUkernelNode node(const std::byte* arguments, ParameterPointers& to) const;
 };
@@ -30,7 +31,8 @@ class KeptGraph {
  public:
   uint64_t used = 0;  // the number of the batch that used it last
 
-  // A chain, in which a kernel may begin as the one before ends (Note [Early launches]) if `early`.
+  // A chain, in which a kernel may begin as the one before ends (Note [Early launches]) if `early`,
+  // but for those whose blocks have to run all at once.
   CUresult make(std::span<const Kept> all, const std::byte* arguments, bool early);
   bool is_of(std::span<const Kept> all) const;
   // With these arguments and shapes.

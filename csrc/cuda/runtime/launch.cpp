@@ -160,16 +160,6 @@ CUfunction find_function(const KernelFamily& family, uint64_t key, int device) {
 
 namespace {
 
-CUresult queue(CUfunction f, Stream* stream, const LaunchShape& s, void** args,
-               std::span<const CUlaunchAttribute> attributes) {
-  const CUlaunchConfig config{s.grid[0],         s.grid[1],
-                              s.grid[2],         s.block[0],
-                              s.block[1],        s.block[2],
-                              s.shared,          stream->raw_handle(),
-                              attributes.data(), unsigned(attributes.size())};
-  return driver().LaunchKernelEx(&config, f, args, nullptr);
-}
-
 LaunchShape shape_of(Grid grid, Grid block, unsigned shared) {
   return {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared};
 }
@@ -180,10 +170,15 @@ constexpr CUlaunchAttribute kEarly[] = {{kLaunchProgrammatic, 0, {.on = 1}}};
 
 }  // namespace
 
-CUresult launch_now(CUfunction f, Stream* stream, const LaunchShape& shape, void** args) {
-  const std::span<const CUlaunchAttribute> early(kEarly);
-  return queue(f, stream, shape, args,
-               device_info(stream->device).major >= 9 ? early : early.first(0));
+CUresult launch_now(CUfunction f, Stream* stream, const LaunchShape& s, void** args) {
+  std::span<const CUlaunchAttribute> attributes(s.together ? kTogether : kEarly);
+  if (!s.together && device_info(stream->device).major < 9) attributes = {};
+  const CUlaunchConfig config{s.grid[0],         s.grid[1],
+                              s.grid[2],         s.block[0],
+                              s.block[1],        s.block[2],
+                              s.shared,          stream->raw_handle(),
+                              attributes.data(), unsigned(attributes.size())};
+  return driver().LaunchKernelEx(&config, f, args, nullptr);
 }
 
 namespace {
@@ -208,11 +203,9 @@ void launch_joined(CUfunction f, int device, Grid grid, Grid block, void* args, 
 }
 
 void launch_together(CUfunction f, int device, Grid grid, Grid block, void** args) {
-  bind(device);
-  Stream* stream = current_stream(device);
-  queue_batch();
-  must(queue(f, stream, shape_of(grid, block, 0), args, kTogether), "launch");
-  after_launch(stream);
+  LaunchShape shape = shape_of(grid, block, 0);
+  shape.together = true;
+  launch_or_keep(f, device, shape, args, nullptr);
 }
 
 void after_launch(Stream* stream) {

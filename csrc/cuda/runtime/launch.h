@@ -54,9 +54,6 @@ void launch_joined(const KernelFamily& family, uint64_t key, int device, Grid gr
   launch_joined(find_function(family, key, device), device, grid, block, &args, join);
 }
 
-// The launch itself, at once. What was kept back (launch_batch.h) is not its business.
-CUresult launch_now(CUfunction f, Stream* stream, const LaunchShape& shape, void** args);
-
 // The same for a kernel whose blocks wait for each other: they run all at once, or not at all.
 void launch_together(CUfunction f, int device, Grid grid, Grid block, void** args);
 template <class Args>
@@ -65,6 +62,9 @@ void launch_together(const KernelFamily& family, uint64_t key, int device, Grid 
   void* pointers[] = {&args};
   launch_together(find_function(family, key, device), device, grid, block, pointers);
 }
+
+// The launch itself, at once. What was kept back (launch_batch.h) is not its business.
+CUresult launch_now(CUfunction f, Stream* stream, const LaunchShape& shape, void** args);
 
 // Threads per block of every elementwise kernel (kernels/element.h).
 inline constexpr int kThreads = 256;

@@ -34,6 +34,7 @@ class Stream;
 
 struct LaunchShape {
   unsigned grid[3], block[3], shared;
+  bool together = false;  // its blocks wait for each other: they run all at once, or not at all
   bool operator==(const LaunchShape&) const = default;
 };
 

@@ -254,7 +254,7 @@ void compute_for_another(TensorImpl* form) {
       operands[size_t(i)] = found == values.end() ? r.operands[size_t(i)] : found->second;
     }
     const Tensor out = make_tensor(r.out.sizes(), r.out.strides(), r.out.dtype(), r.out.device());
-    std::array<Tensor, 2> beside;
+    std::array<Tensor, 3> beside;
     for (size_t i = 0; r.row && i < beside.size(); ++i) {
       const Tensor& t = r.row->beside[i];
       if (!t.defined()) continue;

@@ -36,6 +36,11 @@ void run_rows_alone(const Recipe& r, std::span<const Tensor> x, const Tensor& ou
     case RowOp::Groups:
     case RowOp::GroupsBackward:
       return norm_loops(out).scale_groups(row, x, out);
+    case RowOp::Channels:
+    case RowOp::ChannelsBackward:
+      return norm_loops(out).scale_channels(row, x, out);
+    case RowOp::ChannelSums:
+      return norm_loops(out).channel_sums(row, x, beside);
     case RowOp::Scale: {  // has no loops of its own
       FusedStep step;
       step.kind = Kind::Rows;
@@ -197,7 +202,8 @@ std::string name_of(const Recipe& r) {
     static constexpr const char* names[] = {
         "layer_norm",          "layer_norm_backward", "softmax",
         "log_softmax",         "softmax_backward",    "log_softmax_backward",
-        "batch_or_group_norm", "batch_or_group_norm", "batch_or_group_norm_backward"};
+        "batch_or_group_norm", "group_norm",          "group_norm_backward",
+        "batch_norm",          "batch_norm_backward", "batch_norm_sums"};
     if (!r.row->centred && r.row->fn == RowOp::Norm) return "rms_norm";
     if (!r.row->centred && r.row->fn == RowOp::NormBackward) return "rms_norm_backward";
     return names[int(r.row->fn)];

@@ -126,8 +126,9 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
     if (r.kind == FusedStep::Kind::Join)
       join.dim = r.dim, join.second = r.operands[0].sizes()[size_t(r.dim)];
   }
-  if (outputs.empty() &&
-      row) {  // only what is beside it is wanted: somebody has to say how it lies
+  if (outputs.empty() && row) {
+    if (!row->row->has_result()) return false;
+    // Only what is beside it is wanted: somebody has to say how it lies.
     const auto at = std::ranges::find_if(steps, [](const FusedStep& step) { return step.row; });
     outputs.push_back({uint16_t(at - steps.begin()), row->out});
   }
@@ -157,7 +158,7 @@ void Queue::run_one_by_one(const Group& group, const Plan& plan) {
     Tensor out = r.out;
     if (plan.kept[s])
       give_memory(out);
-    else
+    else if (!r.row || r.row->has_result())
       out = make_tensor(out.sizes(), out.strides(), out.dtype(), out.device());
     give_memory_beside(r);
     run_alone(r, {operands.data(), size_t(r.operand_count())}, out,

@@ -29,6 +29,12 @@ enum class RowOp : uint8_t {
   // known already:
   Groups,          // of x; with weight, bias, mean and rstd
   GroupsBackward,  // of g and x; with weight, mean, rstd and the means of g, NormLoops::scale_groups
+  // The same by channels, over the whole batch:
+  Channels,          // of x; with weight, bias, mean and var
+  ChannelsBackward,  // of g and x; with weight, mean, var and the sums of g
+  // Those sums, of g and x; with mean and var; beside: the sums, the gradients of weight and bias.
+  // It has no result of its own: nobody reads it, and no memory is given to it.
+  ChannelSums,
 };
 
 // What a step over rows has beside its operands and its result, all contiguous.
@@ -39,15 +45,16 @@ struct RowStep {
   int64_t width = 0;     // of a row
   int64_t shared = 0;    // Scale: as many rows in turn (planes: channels) have the same numbers
   int64_t groups = 0;    // Groups
+  int64_t segment = 0;  // ChannelSums: the points that a part of the sums is of, as the device cuts
   double eps = 0;
   std::array<Tensor, 4> with{};    // which have memory, or are undefined
-  std::array<Tensor, 2> beside{};  // results of other shapes
+  std::array<Tensor, 3> beside{};  // results of other shapes
 
+  bool has_result() const { return fn != RowOp::ChannelSums; }
   int operand_count() const {
-    return fn == RowOp::NormBackward || fn == RowOp::SoftmaxBackward ||
-                   fn == RowOp::LogSoftmaxBackward || fn == RowOp::GroupsBackward
-               ? 2
-               : 1;
+    const bool one = fn == RowOp::Norm || fn == RowOp::Softmax || fn == RowOp::LogSoftmax ||
+                     fn == RowOp::Scale || fn == RowOp::Groups || fn == RowOp::Channels;
+    return one ? 1 : 2;
   }
 };
 

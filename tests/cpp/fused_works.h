@@ -292,9 +292,8 @@ class Maker {
     return out;
   }
 
-  // A step over rows of floats of one type, with some steps before and after it.
-  // An image whose channels lie end to end, by groups of them; inputs as rows_work has them.
-  OwnedWork groups_work(const Dims& sizes, int64_t groups, DType type, RowOp fn) {
+  // An image whose channels lie end to end, with inputs as rows_work has them, and some steps.
+  OwnedWork image_work(const Dims& sizes, DType type) {
     OwnedWork out;
     out.sizes = sizes;
     const Dims lying{sizes[0], sizes[2], sizes[3], sizes[1]}, s = contiguous_strides(lying);
@@ -303,6 +302,11 @@ class Maker {
       out.inputs.push_back(values(lying, type).alias(sizes, out.strides, 0));
     out.inputs.push_back(wrap_number(Scalar(1.25)));
     some_steps(out, type, below(3));
+    return out;
+  }
+  // With a step by groups of channels.
+  OwnedWork groups_work(const Dims& sizes, int64_t groups, DType type, RowOp fn) {
+    OwnedWork out = image_work(sizes, type);
     const DType wide = compute_type(type);
     const Dims one{sizes[1]}, each{sizes[0], groups}, pairs{sizes[0], groups, 2};
     RowStep row{.fn = fn, .width = sizes[1], .groups = groups};
@@ -318,7 +322,33 @@ class Maker {
     if (chance(0.5)) out.add_output(size_t(below(int(out.steps.size()))));
     return out;
   }
+  // With a step by channels. What adds up has a gradient in memory, which it is given by a step.
+  OwnedWork channels_work(const Dims& sizes, DType type, RowOp fn) {
+    OwnedWork out = image_work(sizes, type);
+    const DType wide = compute_type(type);
+    const Dims one{sizes[1]}, pair{2, sizes[1]};
+    RowStep row{.fn = fn, .width = sizes[1], .segment = 20, .eps = 1e-5};
+    const Tensor weight = chance(0.8) ? values(one, wide) : Tensor();
+    if (fn == RowOp::Channels) {
+      row.with = {weight, chance(0.8) ? values(one, wide) : Tensor(), values(one, wide),
+                  values(one, wide)};
+    } else if (fn == RowOp::ChannelsBackward) {
+      row.with = {weight, values(one, wide), values(one, wide), values(pair, wide)};
+    } else {
+      out.steps.push_back(binary(BinaryFn::Mul, 0, 1, type));
+      out.add_output(out.steps.size() - 1);
+      row.with = {values(one, wide), values(one, wide)};
+      row.beside = {make_tensor(pair, wide), make_tensor(one, type),
+                    chance(0.8) ? make_tensor(one, type) : Tensor()};
+    }
+    finish_row_step(out, type, row);
+    if (fn == RowOp::ChannelSums) return out;
+    some_steps(out, type, below(4));
+    out.add_output(out.steps.size() - 1);
+    return out;
+  }
 
+  // A step over rows of floats of one type, with some steps before and after it.
   OwnedWork rows_work(const Dims& sizes, DType type, RowOp fn) {
     OwnedWork out;
     out.sizes = sizes;

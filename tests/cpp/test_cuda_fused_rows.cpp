@@ -47,29 +47,39 @@ struct OnCpu {
     sources.add(l->source());
     const auto is = [&](const char* name) { return l->kernel().find(name) != std::string::npos; };
     const std::string args = is("softmax")     ? "SoftmaxArgs"
+                             : is("channel")   ? "BatchNormArgs"
                              : is("group_map") ? "GroupNormArgs"
                                                : "RowNormArgs";
-    calls +=
-        concat("extern \"C\" void run", number,
-               "(unsigned grid, const rush::FusedArgs& args, const void* row, const void* params) "
-               "{\n  using Params = rush::FusedParams<rush::Work",
-               number, "::kParams>;\n  launch_together({grid}, {rush::kThreads}, ",
-               sources.expressions.back(), ", *static_cast<const rush::", args,
-               "*>(row), args, *static_cast<const Params*>(params));\n}\n");
+    calls += concat("extern \"C\" void run", number,
+                    "(Dim3 grid, const rush::FusedArgs& args, const void* row, const void* params) "
+                    "{\n  using Params = rush::FusedParams<rush::Work",
+                    number, "::kParams>;\n  launch_together(grid, {rush::kThreads}, ",
+                    sources.expressions.back(), ", *static_cast<const rush::", args,
+                    "*>(row), args, *static_cast<const Params*>(params));\n}\n");
     return number;
   }
   // What it finds beside the result: of a backward pass the sums of its blocks.
   Tensor run(size_t number, const OwnedWork& work) const {
     const FusedWork view = work.view();
     auto l = FusedRowsLaunch::of(view, kProcessors);
-    using Run = void (*)(unsigned, const FusedArgs&, const void* row, const void* params);
+    struct Dim3 {
+      unsigned x, y, z;
+    };
+    using Run = void (*)(Dim3, const FusedArgs&, const void* row, const void* params);
     const auto f = reinterpret_cast<Run>(dlsym(library, concat("run", number).c_str()));
     Tensor sums;
     if (l->blocks() > 0) {
       sums = make_tensor(Dims{l->blocks(), 2, work.row->width}, cuda::compute_dtype(l->type()));
       l->give_sums(sums);
     }
-    f(l->grid().x, l->args(), l->row_args(), numbers_of(view).data());
+    std::vector<u32> counters(l->grid().x, 0);
+    Tensor parts;
+    if (l->segments() > 1) {
+      parts = make_tensor(Dims{l->segments(), 2, work.row->width}, cuda::compute_dtype(l->type()));
+      l->give_sums(parts, counters.data());
+    }
+    const auto [x, y, z] = l->grid();
+    f({x, y, z}, l->args(), l->row_args(), numbers_of(view).data());
     return sums;
   }
 };
@@ -84,11 +94,16 @@ Dims shape_for(RowOp fn, int i) {
   return Dims{2, 3, widths[i % 5]};
 }
 
-// Rows for six cases of eight, then images by groups.
+// Rows for six kinds, then images by groups, and by channels.
+constexpr RowOp kImageOps[] = {RowOp::Groups, RowOp::GroupsBackward, RowOp::Channels,
+                               RowOp::ChannelsBackward, RowOp::ChannelSums};
+constexpr int kKinds = 11;
 OwnedWork some_work(Maker& maker, int i, DType type) {
-  if (i % 8 < 6) return maker.rows_work(shape_for(kRowOps[i % 8], i), type, kRowOps[i % 8]);
-  const RowOp fn = i % 8 == 6 ? RowOp::Groups : RowOp::GroupsBackward;
-  return maker.groups_work(Dims{2, i % 16 < 8 ? 24 : 6, 5, 7}, 3, type, fn);
+  const int kind = i % kKinds;
+  if (kind < 6) return maker.rows_work(shape_for(kRowOps[kind], i), type, kRowOps[kind]);
+  const RowOp fn = kImageOps[kind - 6];
+  const Dims sizes{2, i % (2 * kKinds) < kKinds ? 24 : 6, 5, 7};
+  return kind < 8 ? maker.groups_work(sizes, 3, type, fn) : maker.channels_work(sizes, type, fn);
 }
 
 }  // namespace
@@ -100,7 +115,7 @@ TEST(works_over_rows_compile) {
   }
   Maker maker(5);
   Sources sources;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < kKinds; ++i) {
     const OwnedWork work = some_work(maker, i, kRowTypes[i % int(std::size(kRowTypes))]);
     const FusedWork view = work.view();
     const auto l = FusedRowsLaunch::of(view, kProcessors);
@@ -126,7 +141,7 @@ TEST(generated_kernels_over_rows_run_on_the_cpu) {
     size_t before, numbers[2];
   };
   std::vector<Case> cases;
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < 2 * kKinds; ++i) {
     Case c{some_work(maker, i, i % 3 ? DType::Float32 : DType::Float64), {}, {}, 0, {}};
     for (FusedStep& s : c.whole.steps)
       if (s.kind == Kind::Unary) s.fn = uint16_t(UnaryFn::Neg);
@@ -156,7 +171,7 @@ TEST(generated_kernels_over_rows_run_on_the_cpu) {
       EXPECT(same);
       if (!same) std::cerr << "step " << o.step << ": " << c.whole.describe() << "\n";
     }
-    for (size_t i = 0; sums.defined() ? false : i < 2; ++i) {
+    for (size_t i = 0; sums.defined() ? false : i < 3; ++i) {
       if (c.whole.row->beside[i].defined())
         EXPECT(same_but_for_kinds_of_nan(c.whole.row->beside[i], c.alone.row->beside[i]));
     }

@@ -121,6 +121,41 @@ def mixed_images():
     return Mixed(), rl.randn(16, 3, 64, 64)
 
 
+class Residual(nn.Module):
+    """Batch norms with activations and sums behind them, as networks for images have them."""
+
+    def __init__(self, width, activation):
+        super().__init__()
+        self.narrow = nn.Conv2d(width, width // 2, 1, bias=False)
+        self.deep = nn.Conv2d(width // 2, width // 2, 3, padding=1, groups=width // 2, bias=False)
+        self.wide = nn.Conv2d(width // 2, width, 1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(n) for n in (width // 2, width // 2, width))
+        self.activation = activation
+
+    def forward(self, x):
+        y = self.activation(self.norms[0](self.narrow(x)))
+        y = self.activation(self.norms[1](self.deep(y)))
+        return self.activation(self.norms[2](self.wide(y)) + x)
+
+
+def batch_norms(size=20, width=24, activation=nn.functional.relu):
+    blocks = [Residual(width, activation) for _ in range(3)]
+    shared = nn.BatchNorm2d(width, affine=False)  # whose result nothing follows
+    model = nn.Sequential(
+        nn.Conv2d(3, width, 3, 2), nn.BatchNorm2d(width), *blocks, shared, nn.Flatten(2),
+        nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(width, 10),
+    )  # fmt: skip
+    return model, rl.randn(12, 3, size, size)
+
+
+def large_batch_norms():  # which eager normalises by two launches
+    return batch_norms(160, 128, nn.functional.relu6)
+
+
+def odd_batch_norms():
+    return batch_norms(23, 10, nn.functional.silu)
+
+
 def train(make, parts=rows, steps=4):
     rl.manual_seed(0)
     model, x = parts()
@@ -139,7 +174,10 @@ def train(make, parts=rows, steps=4):
     return [*losses, *model.state_dict().values()]
 
 
-@pytest.mark.parametrize("parts", [rows, wide_rows, images, mixed_images])
+PARTS = [rows, wide_rows, images, mixed_images, batch_norms, large_batch_norms, odd_batch_norms]
+
+
+@pytest.mark.parametrize("parts", PARTS)
 @pytest.mark.parametrize("options", [{}, WAIT], ids=["beside", "waited for"])
 def test_training_gives_the_same_bits(options, parts, monkeypatch):
     monkeypatch.setattr(rl.backends.cudnn, "deterministic", True)  # also that eager repeats itself
@@ -149,6 +187,57 @@ def test_training_gives_the_same_bits(options, parts, monkeypatch):
 
     for a, b in zip(train(lambda m: m, parts), train(fused, parts), strict=True):
         assert same(a, b)
+
+
+@pytest.mark.parametrize("parts", [batch_norms, large_batch_norms, odd_batch_norms])
+@pytest.mark.parametrize(
+    ("layout", "training"),
+    [(rl.contiguous_format, True), (rl.contiguous_format, False), (rl.channels_last, True)],
+)
+def test_batch_norms_in_float32(parts, layout, training, monkeypatch):
+    """With results and gradients that others hold, and statistics that do not change any more."""
+    monkeypatch.setattr(rl.backends.cudnn, "deterministic", True)
+
+    def run(compiled):
+        rl.manual_seed(0)
+        model, x = parts()
+        model = model.cuda().to(memory_format=layout).train(training)
+        x = x.cuda().requires_grad_()
+        kept = []
+
+        def hold(module, args, y):
+            y.register_hook(kept.append)
+            kept.append(y)
+
+        model[3].norms[1].register_forward_hook(hold)
+        step = rl.compile(model, options=WAIT) if compiled else model
+        for _ in range(2):
+            step(x).square().mean().backward()
+        grads = [p.grad for p in model.parameters()]
+        return [x.grad, *kept, *grads, *model.buffers()]
+
+    for a, b in zip(run(False), run(True), strict=True):
+        assert a.stride() == b.stride() and same(a, b)
+
+
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
+def test_gradients_of_half_norms_that_do_not_train(dtype):
+    """Their statistics have the half type, too."""
+    norm = nn.BatchNorm2d(24).eval()
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(0.5, 2)
+    x = rl.randn(4, 24, 9, 9)
+    wide = [t.grad for t in gradients_through(norm, x)]
+    narrow = [t.grad for t in gradients_through(norm.to("cuda", dtype), x.to("cuda", dtype))]
+    for a, b in zip(wide, narrow, strict=True):
+        assert rl.allclose(a, b.cpu().float(), rtol=0.03, atol=0.03 * float(a.abs().max()))
+
+
+def gradients_through(norm, x):
+    x = x.detach().requires_grad_()
+    norm.zero_grad()
+    (norm(x) * x.detach().cos()).sum().backward()
+    return [x, norm.weight, norm.bias]
 
 
 @pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])

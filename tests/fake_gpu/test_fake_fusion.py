@@ -20,6 +20,14 @@ class Points(nn.Module):
         self.norm, self.conv = nn.GroupNorm(8, 32), nn.Conv2d(32, 32, 3, padding=1)
     def forward(self, x):
         return x + self.conv(F.silu(self.norm(x)))
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList(nn.Conv2d(64, 64, 3, padding=1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(64) for _ in range(2))
+    def forward(self, x):
+        y = F.relu(self.norms[0](self.convs[0](x)))
+        return F.relu(self.norms[1](self.convs[1](y)) + x)
 def names_of(model, x, compiled):
     optimizer = rl.optim.AdamW(model.parameters(), fused=True)
     def step():
@@ -77,6 +85,21 @@ def test_norms_of_images(launched):
     # One gradient has nothing behind it that could wait.
     assert fused.count("fused_group_map") == 3 and fused.count("group_map_last") == 1
     assert fused.count("group_sums_joined") == eager.count("group_sums_last")
+
+
+@pytest.mark.slow
+def test_batch_norms_take_in_what_is_around_them(launched):
+    image = "rl.ones(16, 64, 8, 8, device='cuda')"
+    eager, fused = launched(f"lambda: nn.Sequential(*(Residual() for _ in range(3))), {image}")
+    # Eager normalises small images by one launch forward and one backward.
+    assert eager.count("channel_norm_last") == 12
+    # A norm, the sum and the activation behind it are one pass, but where the program's image is added,
+    # which lies otherwise.
+    assert fused.count("fused_channel_map") == 5
+    # The gradient of an activation is found where its sums are, but that of the mean at the end.
+    assert fused.count("fused_channel_sums") == 5
+    assert fused.count("channel_sums_last") == 7
+    assert fused.count("channel_norm_last") == 0
 
 
 def test_rotary_embeddings_are_one_kernel(run_with):

@@ -32,7 +32,7 @@ struct ShiftedSums {
   RUSH_FN void add(Sums<C>& to, T x, T) const {
     const C d = convert<C>(x) - pivot;
     to.first += d;
-    to.second += d * d;
+    to.second = math::fma(d, d, to.second);
   }
 };
 
@@ -44,7 +44,7 @@ struct CentredSums {
   RUSH_FN void add(Sums<C>& to, T x, T g) const {
     const C wide = convert<C>(g);
     to.first += wide;
-    to.second += wide * (convert<C>(x) - mean);
+    to.second = math::fma(wide, convert<C>(x) - mean, to.second);
   }
 };
 
@@ -100,7 +100,7 @@ RUSH_FN PackSums<C, V> sum_rows(const Args& args, Kind (&kinds)[V], i64 first, i
   for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
   const T* x = typed<T>(args.x) + first;
   const T* g = Kind::reads > 1 ? typed<T>(args.g) + first : x;
-  constexpr int kAtOnce = 4;  // loads under way
+  constexpr int kAtOnce = 8 / Kind::reads;  // loads under way
   i64 r = begin + lane;
   for (; r + (kAtOnce - 1) * lanes < end; r += kAtOnce * lanes)
     add_rows<Kind, V, kAtOnce>(kinds, sums, x, g, r, lanes, args.channels);

@@ -50,12 +50,21 @@ RUSH_FN T apart(T x, [[maybe_unused]] u32 zero) {
 struct FlatPlace {
   i64 first;
   RUSH_FN i64 of(int) const { return 0; }
+  // From one pack of V elements to the next that is taken with it.
+  template <int V>
+  RUSH_FN i64 apart() const {
+    return kThreads * V;
+  }
 };
 template <class I>
 struct NestPlace {
   i64 first;
   Offsets<I, kMostFusedInputs + 1> offsets;
   RUSH_FN i64 of(int input) const { return offsets.at[input + 1]; }
+  template <int V>
+  RUSH_FN i64 apart() const {
+    return 0;  // it takes one at a time
+  }
 };
 
 template <Lies lies, class T, int V, int U, class Place>
@@ -65,7 +74,7 @@ RUSH_FN Packs<T, V, U> read(const FusedArgs& args, int input, const Place& place
 #pragma unroll
   for (int u = 0; u < U; ++u) {
     if constexpr (lies == Lies::Flat) {
-      out.p[u] = load_pack<V>(from + place.first + i64(u) * kThreads * V);
+      out.p[u] = load_pack<V>(from + place.first + u * place.template apart<V>());
     } else if constexpr (lies == Lies::Row) {
       out.p[u] = load_pack<V>(from + place.of(input));
     } else if constexpr (lies == Lies::Along) {
@@ -95,7 +104,7 @@ RUSH_FN void write(const FusedArgs& args, int output, const Place& place,
                    const Packs<T, V, U>& packs) {
   T* to = typed<T>(args.out[output]) + place.first;
 #pragma unroll
-  for (int u = 0; u < U; ++u) store_pack<V>(to + i64(u) * kThreads * V, packs.p[u]);
+  for (int u = 0; u < U; ++u) store_pack<V>(to + u * place.template apart<V>(), packs.p[u]);
 }
 
 // All inputs flat or single.

@@ -1,9 +1,10 @@
 // fused_rows.h (NVRTC): what kernels are made of that take a step over rows with pointwise steps
 // before and after it. Their sources are generated (cuda/pointwise/fused_source.cpp): a struct
 // `Work`, whose functions x and g compute V elements of the step's operands, and y takes V elements
-// of its result. The step itself is that of row_norm.h or softmax.h: the same sums in the same order.
+// of its result, each in U rows. The step itself is that of row_norm.h or softmax.h: the same sums in the same order.
 #pragma once
 
+#include "cuda/kernels/batch_norm.h"
 #include "cuda/kernels/fused.h"
 #include "cuda/kernels/group_map.h"
 #include "cuda/kernels/row_norm.h"
@@ -14,25 +15,30 @@ namespace rush {
 // Where some elements of a row are, for read() and write() of fused.h.
 struct FusedRowPlace {
   i64 first, row, i;
+  i64 step;  // to the next row that is taken with it; then no input may be one element per row
   RUSH_FN i64 of(int) const { return 0; }
+  template <int V>
+  RUSH_FN i64 apart() const {
+    return step;
+  }
 };
 
 template <class Work>
 struct FusedRows {
   const FusedArgs& args;
   const Number* params;
-  static RUSH_FN FusedRowPlace at(const RowPlace& p) { return {p.at + p.i, p.row, p.i}; }
+  static RUSH_FN FusedRowPlace at(const RowPlace& p) { return {p.at + p.i, p.row, p.i, 0}; }
   template <int V>
   RUSH_FN auto x(const RowPlace& p) const {
-    return Work::template x<V>(args, params, at(p));
+    return Work::template x<V, 1>(args, params, at(p)).p[0];
   }
   template <int V>
   RUSH_FN auto g(const RowPlace& p) const {
-    return Work::template g<V>(args, params, at(p));
+    return Work::template g<V, 1>(args, params, at(p)).p[0];
   }
   template <int V, class T>
   RUSH_FN void y(const RowPlace& p, const Pack<T, V>& pack) const {
-    Work::template y<V>(args, params, at(p), pack);
+    Work::template y<V, 1>(args, params, at(p), Packs<T, V, 1>{{pack}});
   }
 };
 
@@ -65,7 +71,33 @@ __global__ void __launch_bounds__(kThreads)
   softmax_backward_of_held<C, T, Team, V, Held, log>(args, FusedRows<Work>{fused, params.at});
 }
 
-// Channels-last images, by groups of channels: a row is a point.
+// Channels-last images, whose rows are points. U rows are read before the first is written: the
+// compiler does not know that results are no inputs.
+template <int U, class T, int V, class Work, class Kind>
+RUSH_FN void fused_map_packs(const FusedRows<Work>& rows, const Kind (&kinds)[V],
+                             const FusedRowPlace& place) {
+  Packs<T, V, U> x = Work::template x<V, U>(rows.args, rows.params, place), g;
+  if constexpr (Kind::reads > 1) g = Work::template g<V, U>(rows.args, rows.params, place);
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      x.p[u].v[v] = kinds[v](x.p[u].v[v], Kind::reads > 1 ? g.p[u].v[v] : x.p[u].v[v]);
+  Work::template y<V, U>(rows.args, rows.params, place, x);
+}
+// Elements of V channels in rows [r, end), some apart.
+template <class T, int V, class Work, class Kind>
+RUSH_FN void fused_map_rows(const FusedRows<Work>& rows, const Kind (&kinds)[V], i64 channels,
+                            i64 first, i64 r, i64 end, i64 apart) {
+  constexpr int U = 4 / Kind::reads;
+  const i64 step = apart * channels;
+  for (; r + (U - 1) * apart < end; r += U * apart)
+    fused_map_packs<U, T>(rows, kinds, {r * channels + first, r, first, step});
+  for (; r < end; r += apart)
+    fused_map_packs<1, T>(rows, kinds, {r * channels + first, r, first, 0});
+}
+
+// By groups of channels.
 template <class Work, class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads)
     fused_group_map(GroupNormArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
@@ -77,17 +109,63 @@ __global__ void __launch_bounds__(kThreads)
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(own, first + v);
-  const FusedRows<Work> rows{fused, params.at};
-#pragma unroll 4 / Kind::reads
-  for (i64 r = part.begin + part.lane; r < part.end; r += part.lanes) {
-    const RowPlace place{r, r * args.channels, first};
-    const Pack<T, V> x = rows.template x<V>(place);
-    Pack<T, V> g = x, out;
-    if constexpr (Kind::reads > 1) g = rows.template g<V>(place);
+  fused_map_rows<T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
+                    part.begin + part.lane, part.end, part.lanes);
+}
+
+// By channels over the batch, as channel_map_last of batch_norm.cu.
+template <class Work, class Kind, class T, int V>
+__global__ void __launch_bounds__(kThreads)
+    fused_channel_map(BatchNormArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
+  after_earlier();
+  const int columns = args.columns, lanes = kThreads / columns;
+  const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
+  if (first >= args.channels) return;
+  Kind kinds[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) out.v[v] = kinds[v](x.v[v], g.v[v]);
-    rows.template y<V>(place, out);
+  for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
+  fused_map_rows<T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
+                    i64(blockIdx.y) * lanes + threadIdx.x / columns, args.rows,
+                    i64(gridDim.y) * lanes);
+}
+
+// Adds a gradient that is computed here, in U rows.
+template <int U, class T, class C, int V, class Work, class Kind>
+RUSH_FN void fused_add_rows(const FusedRows<Work>& rows, const Kind (&kinds)[V],
+                            PackSums<C, V>& sums, const FusedRowPlace& place) {
+  const Packs<T, V, U> x = Work::template x<V, U>(rows.args, rows.params, place);
+  const Packs<T, V, U> g = Work::template g<V, U>(rows.args, rows.params, place);
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int v = 0; v < V; ++v) kinds[v].add(sums.v[v], x.p[u].v[v], g.p[u].v[v]);
+  Work::template y<V, U>(rows.args, rows.params, place, g);
+}
+
+// As channel_sums_last of batch_norm.cu: each thread adds in the same order.
+template <class Work, class Kind, class T, class C, int V>
+__global__ void __launch_bounds__(kThreads)
+    fused_channel_sums(BatchNormArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
+  after_earlier();
+  const int columns = args.columns, lanes = kThreads / columns;
+  const int lane = threadIdx.x / columns;
+  const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
+  const i64 begin = i64(blockIdx.y) * args.segment;
+  const i64 end = begin + args.segment < args.rows ? begin + args.segment : args.rows;
+  Kind kinds[V];
+  PackSums<C, V> sums;
+  if (first < args.channels) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
+    const FusedRows<Work> rows{fused, params.at};
+    const i64 channels = args.channels, step = lanes * channels;
+    i64 r = begin + lane;
+    for (; r + lanes < end; r += 2 * lanes)
+      fused_add_rows<2, T>(rows, kinds, sums, {r * channels + first, r, first, step});
+    for (; r < end; r += lanes)
+      fused_add_rows<1, T>(rows, kinds, sums, {r * channels + first, r, first, 0});
   }
+  finish_channels(args, kinds, sums, first, lane, lanes);
 }
 
 }  // namespace rush

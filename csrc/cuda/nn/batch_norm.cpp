@@ -1,8 +1,8 @@
 // Batch norm on GPUs, through kernels/batch_norm.cu.
-#include <bit>
-
-#include "cuda/runtime/launch.h"
+#include "core/layout.h"
+#include "cuda/nn/channel_choice.h"
 #include "cuda/runtime/loops.h"
+#include "device/deferred.h"
 #include "device/nn/norm.h"
 
 namespace rush::cuda {
@@ -21,7 +21,7 @@ std::string spell(uint64_t key) {
   const DType t = DType(key & 15), w = DType(key >> 4 & 15), m = DType(key >> 8 & 15);
   const int width = 1 << (key >> 12 & 15);
   const bool last = key >> 16 & 1;
-  const char* c = t == DType::Float64 ? "double" : "float";
+  const char* c = compute_name(t);
   constexpr const char* kinds[] = {"Moments",   "GradSums", "Normalize",
                                    "InputGrad", "Forward",  "Backward"};
   const auto kernel = Kernel(key >> 17);
@@ -38,182 +38,192 @@ std::string spell(uint64_t key) {
 }
 const KernelFamily kBatchNorm{"batch_norm.cu", spell};
 
-const void* data_of(const Tensor& t) { return t.defined() ? t.data() : nullptr; }
+int64_t processors_of(const Tensor& x) { return device_info(x.device().index).processors; }
 
-constexpr int64_t kMapColumns = 32;
-
-// How the blocks divide the work.
-struct Shape {
-  bool last;
-  int width;        // elements a pack
-  int64_t columns;  // packs side by side in a block (channels-last)
-  int64_t tiles;    // blocks side by side
-  int64_t rows;     // what segments divide: rows, or planes of a channel
-
-  // `widest`: packs side by side, at most. Few, and more rows share the work of joining.
-  Shape(const Tensor& x, const BatchNormArgs& args, const std::initializer_list<const void*>& used,
-        int64_t widest)
-      : last(args.inner == 1) {
-    width = int(16 / x.element_size());
-    const int64_t run = last ? args.channels : args.inner;
-    while (run % width) width /= 2;
-    for (const void* p : used)
-      while (p && reinterpret_cast<uintptr_t>(p) % uintptr_t(width * x.element_size())) width /= 2;
-    const int64_t packs = (run + width - 1) / width;
-    columns = std::min<int64_t>(last ? widest : kThreads, int64_t(std::bit_ceil(uint64_t(packs))));
-    tiles = last ? (packs + columns - 1) / columns : args.channels;
-    rows = last ? args.rows : args.rows / args.inner;
-  }
-  int64_t lanes() const { return kThreads / columns; }
-};
-
-// Rows in a segment: enough segments to fill the GPU, each worth a block's while.
-int64_t segment_length(const Shape& s, const BatchNormArgs& args, int device, int64_t rounds) {
-  const int64_t blocks = int64_t(device_info(device).processors) * kNormBlocks;
-  const int64_t wanted = std::max<int64_t>(1, blocks / s.tiles);
-  const int64_t least = s.last ? s.lanes() * rounds : std::max<int64_t>(1, 4096 / args.inner);
-  const int64_t most = std::max<int64_t>(1, s.rows / least);
-  const int64_t segments = std::clamp<int64_t>(wanted, 1, std::min<int64_t>(most, 65535));
-  return (s.rows + segments - 1) / segments;
-}
-
-BatchNormArgs args_for(const Tensor& x, const Tensor& weight, double eps) {
-  BatchNormArgs args{};
-  args.n = x.numel();
-  args.channels = x.sizes()[1];
-  args.rows = args.n / args.channels;
-  args.inner = x.is_contiguous() ? x.numel() / x.sizes()[0] / args.channels : 1;
-  args.x = x.data();
-  args.weight = data_of(weight);
-  args.eps = eps;
-  return args;
-}
-
-void sum_channels(Kernel kernel, BatchNormArgs& args, const Shape& shape, const Tensor& x,
-                  DType params) {
-  const int device = x.device().index;
-  args.segment = segment_length(shape, args, device, 8);
-  const bool countable = shape.tiles <= kStreamCounters;
-  if (!countable) args.segment = shape.rows;
+// args.segment is given. (Packs may be narrower than those it was found for.)
+Tensor partial_sums(BatchNormArgs& args, const ChannelShape& shape, const Tensor& x,
+                    int64_t counters) {
+  if (counters > kStreamCounters) args.segment = shape.rows;
   const int64_t segments = (shape.rows + args.segment - 1) / args.segment;
-  Tensor partial;
-  if (segments > 1) {
-    partial = make_tensor(Dims{segments, 2, args.channels}, compute_type(x.dtype()), x.device());
-    args.partial = partial.data();
-    args.counters = stream_counters(device, shape.tiles);
-  }
+  if (segments == 1) return {};
+  const Tensor partial =
+      make_tensor(Dims{segments, 2, args.channels}, compute_type(x.dtype()), x.device());
+  args.partial = partial.data();
+  args.counters = stream_counters(x.device().index, counters);
+  return partial;
+}
+Grid sum_grid(const BatchNormArgs& args, const ChannelShape& shape) {
+  return {unsigned(shape.tiles), unsigned((shape.rows + args.segment - 1) / args.segment)};
+}
+
+void sum_channels(Kernel kernel, BatchNormArgs& args, const ChannelShape& shape, const Tensor& x,
+                  DType params) {
+  const Tensor partial = partial_sums(args, shape, x, shape.tiles);
   args.columns = i32(shape.columns);
   launch(kBatchNorm,
          make_key(kernel, shape.last, shape.width, compute_type(x.dtype()), params, x.dtype()),
-         device, {unsigned(shape.tiles), unsigned(segments)}, {kThreads}, args);
+         x.device().index, sum_grid(args, shape), {kThreads}, args);
 }
 
-// Does one kernel for the whole pass pay? Its second look at the elements should find them in the
-// GPU's cache, and all its blocks have to run at once.
-bool fits_one_launch(const Shape& shape, const Tensor& x, int64_t bytes) {
-  constexpr int64_t kMost = int64_t(32) << 20;
-  return shape.last && bytes <= kMost && 2 * shape.tiles <= kStreamCounters &&
-         shape.tiles <= int64_t(device_info(x.device().index).processors) * kNormBlocks;
-}
-
-void norm_at_once(Kernel kernel, BatchNormArgs& args, const Shape& shape, const Tensor& x,
+void norm_at_once(Kernel kernel, BatchNormArgs& args, const ChannelShape& shape, const Tensor& x,
                   DType params) {
-  const int device = x.device().index;
-  args.segment = segment_length(shape, args, device, 4);
-  const int64_t segments = (shape.rows + args.segment - 1) / args.segment;
-  Tensor partial;
-  if (segments > 1) {
-    partial = make_tensor(Dims{segments, 2, args.channels}, compute_type(x.dtype()), x.device());
-    args.partial = partial.data();
-    args.counters = stream_counters(device, 2 * shape.tiles);
-  }
+  const Tensor partial = partial_sums(args, shape, x, 2 * shape.tiles);
   args.columns = i32(shape.columns);
   launch_together(kBatchNorm,
                   make_key(kernel, true, shape.width, compute_type(x.dtype()), params, x.dtype()),
-                  device, {unsigned(shape.tiles), unsigned(segments)}, {kThreads}, args);
+                  x.device().index, sum_grid(args, shape), {kThreads}, args);
 }
 
-void map_elements(Kernel kernel, BatchNormArgs& args, const Shape& shape, const Tensor& x,
+void map_elements(Kernel kernel, BatchNormArgs& args, const ChannelShape& shape, const Tensor& x,
                   DType params, DType moments) {
-  const int device = x.device().index;
-  const int64_t blocks = int64_t(device_info(device).processors) * 8;
   args.columns = i32(shape.columns);
-  Grid grid;
-  if (shape.last) {
-    const int64_t most = (shape.rows + shape.lanes() * 2 - 1) / (shape.lanes() * 2);
-    grid = {unsigned(shape.tiles),
-            unsigned(std::clamp<int64_t>(blocks / shape.tiles, 1, std::min<int64_t>(most, 65535)))};
-  } else {
-    const int64_t planes = args.n / args.inner;
-    grid = {
-        unsigned(std::clamp<int64_t>((planes + shape.lanes() - 1) / shape.lanes(), 1, blocks * 4))};
-  }
-  launch(kBatchNorm, make_key(kernel, shape.last, shape.width, moments, params, x.dtype()), device,
-         grid, {kThreads}, args);
+  launch(kBatchNorm, make_key(kernel, shape.last, shape.width, moments, params, x.dtype()),
+         x.device().index, map_grid(shape, args, processors_of(x)), {kThreads}, args);
 }
+
+// ---- steps that may wait ----
+
+void scale_channels(const RowStep& row, std::span<const Tensor> operands, const Tensor& out) {
+  const bool backward = row.fn == RowOp::ChannelsBackward;
+  const Tensor& x = operands[backward ? 1 : 0];
+  BatchNormArgs args = channel_args(row, x);
+  args.x = x.data();
+  args.g = backward ? operands[0].data() : nullptr;
+  args.y = out.data();
+  map_elements(backward ? kInputGrad : kNormalize, args,
+               ChannelShape(x.dtype(), args, {args.x, args.g, args.y}, kMapColumns), x,
+               channel_parameters(row, {}, x.dtype()), channel_moments(row));
+}
+
+// Where the result waits, and the device can take the step later. Contiguous images do not wait.
+bool takes_channels(const RowStep& row, std::span<const Tensor> operands, const Tensor& out) {
+  const Tensor* places[] = {&operands[0], &operands[operands.size() - 1]};
+  return is_unborn(out) && !operands[0].is_contiguous() &&
+         deferred::take_rows(row, {places, operands.size()}, out);
+}
+
+void channel_sums(const RowStep& row, std::span<const Tensor> operands,
+                  std::span<const Tensor> beside) {
+  const Tensor &g = operands[0], &x = operands[1];
+  BatchNormArgs args = channel_args(row, x);
+  args.x = x.data();
+  args.g = g.data();
+  args.sums = beside[0].data();
+  args.gw = const_cast<void*>(data_or_null(beside[1]));
+  args.gb = const_cast<void*>(data_or_null(beside[2]));
+  sum_channels(kGradSums, args, ChannelShape(x.dtype(), args, {args.x, args.g}, kNormColumns), x,
+               channel_parameters(row, beside, x.dtype()));
+}
+
+// ---- passes ----
 
 void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                const Tensor& var, double eps, const Tensor& y) {
-  BatchNormArgs args = args_for(x, weight, eps);
-  args.bias = data_of(bias);
+  const RowStep row{
+      .fn = RowOp::Channels, .width = x.sizes()[1], .eps = eps, .with = {weight, bias, mean, var}};
+  if (takes_channels(row, {&x, 1}, y)) return;
+  BatchNormArgs args = channel_args(x, eps);
+  args.x = x.data();
+  args.weight = data_or_null(weight);
+  args.bias = data_or_null(bias);
   args.mean = mean.data();
   args.var = var.data();
   args.y = y.data();
-  const DType params = weight.defined() ? weight.dtype()
-                       : bias.defined() ? bias.dtype()
-                                        : x.dtype();
-  map_elements(kNormalize, args, Shape(x, args, {args.x, args.y}, kMapColumns), x, params,
-               mean.dtype());
+  map_elements(kNormalize, args, ChannelShape(x.dtype(), args, {args.x, args.y}, kMapColumns), x,
+               parameter_type(x, weight, bias), mean.dtype());
 }
 
 void batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                 const RunningMoments& running, double eps, const Tensor& y, const Tensor& mean,
                 const Tensor& var) {
-  BatchNormArgs args = args_for(x, weight, eps);
+  BatchNormArgs args = channel_args(x, eps);
+  args.x = x.data();
+  args.weight = data_or_null(weight);
   args.mean_out = mean.data();
   args.var_out = var.data();
-  args.running_mean = const_cast<void*>(data_of(running.mean));
-  args.running_var = const_cast<void*>(data_of(running.var));
+  args.running_mean = const_cast<void*>(data_or_null(running.mean));
+  args.running_var = const_cast<void*>(data_or_null(running.var));
   args.batches = running.batches.defined() ? running.batches.data<i64>() : nullptr;
   args.momentum = running.momentum;
-  const DType params = running.mean.defined()  ? running.mean.dtype()
-                       : running.var.defined() ? running.var.dtype()
-                                               : x.dtype();
+  const DType params = parameter_type(x, running.mean, running.var);
   const DType affine = weight.defined() ? weight.dtype() : bias.defined() ? bias.dtype() : params;
-  if (affine == params) {
-    args.bias = data_of(bias);
+  const int64_t processors = processors_of(x);
+  const ChannelShape shape(x.dtype(), args, {args.x}, kNormColumns);
+  const bool whole =
+      affine == params && fits_one_launch(shape, x.numel() * x.element_size(), processors);
+  // (In the same segments where the second half waits: the sums have the same bits.)
+  args.segment = segment_length(shape, args, processors, whole ? kWholeRounds : kSumRounds);
+  if (whole && !is_unborn(y)) {
+    args.bias = data_or_null(bias);
     args.y = y.data();
-    const Shape whole(x, args, {args.x, args.y}, kNormColumns);
-    if (fits_one_launch(whole, x, x.numel() * x.element_size()))
-      return norm_at_once(kForward, args, whole, x, params);
+    if (aligned({args.y}, shape.width * x.element_size()))
+      return norm_at_once(kForward, args, shape, x, params);
   }
-  sum_channels(kMoments, args, Shape(x, args, {args.x}, kNormColumns), x, params);
+  sum_channels(kMoments, args, shape, x, params);
   normalize(x, weight, bias, mean, var, eps, y);
 }
 
-void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                         const Tensor& var, double eps, const Tensor& gx, const Tensor& gw,
-                         const Tensor& gb) {
-  BatchNormArgs args = args_for(x, weight, eps);
-  args.g = g.data();
-  args.mean = mean.data();
-  args.var = var.data();
-  args.gw = const_cast<void*>(data_of(gw));
-  args.gb = const_cast<void*>(data_of(gb));
-  args.y = const_cast<void*>(data_of(gx));
-  const DType params = gw.defined() ? gw.dtype() : gb.defined() ? gb.dtype() : x.dtype();
+bool waits(const Tensor& t) { return !arranged_form(t).impl()->storage.load(); }
+
+// The sums of a gradient that waits are found in the pass that computes it, where the device can: it
+// is written there, too. Else by a launch of their own.
+void sum_gradient(RowStep row, const Tensor& g, const Tensor& x) {
+  const Tensor beside[] = {row.beside[0], row.beside[1], row.beside[2]};
+  const Tensor operands[] = {g, x};
+  const Tensor* places[] = {&g, &x};
+  if (waits(g) && !x.is_contiguous() &&
+      deferred::take_rows(row, places, make_pending(x.sizes(), x.strides(), x.dtype(), x.device())))
+    beside[0].storage();
+  else
+    channel_sums(row, operands, beside);
+}
+
+// As kernels read moments. (Statistics of a half type that does not train any more have that type.)
+Tensor as_computed(const Tensor& moments, DType type) {
+  if (moments.dtype() == compute_type(type)) return moments;
+  const Tensor out = make_tensor(moments.sizes(), compute_type(type), moments.device());
+  copy(moments, out, false);
+  return out;
+}
+
+void batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor& weight,
+                         const Tensor& given_mean, const Tensor& given_var, double eps,
+                         const Tensor& gx, const Tensor& gw, const Tensor& gb) {
+  const Tensor mean = as_computed(given_mean, x.dtype()), var = as_computed(given_var, x.dtype());
+  BatchNormArgs args = channel_args(x, eps);
+  args.x = x.data();
+  const DType params = parameter_type(x, gw, gb);
   const Tensor sums = make_tensor(Dims{2, args.channels}, mean.dtype(), x.device());
-  args.sums = sums.data();
-  if (gx.defined() && (!weight.defined() || weight.dtype() == params) &&
-      mean.dtype() == compute_type(x.dtype())) {
-    const Shape whole(x, args, {args.x, args.g, args.y}, kNormColumns);
-    if (fits_one_launch(whole, x, 2 * x.numel() * x.element_size()))
-      return norm_at_once(kBackward, args, whole, x, params);
+  const int64_t processors = processors_of(x);
+  const ChannelShape shape(x.dtype(), args, {args.x}, kNormColumns);
+  const bool whole = gx.defined() && (!weight.defined() || weight.dtype() == params) &&
+                     fits_one_launch(shape, 2 * x.numel() * x.element_size(), processors);
+  args.segment = segment_length(shape, args, processors, whole ? kWholeRounds : kSumRounds);
+  const RowStep back{.fn = RowOp::ChannelsBackward,
+                     .width = args.channels,
+                     .eps = eps,
+                     .with = {weight, mean, var, sums}};
+  const Tensor operands[] = {g, x};
+  if (whole && !waits(g)) {
+    args.g = g.data();
+    args.weight = data_or_null(weight);
+    args.mean = mean.data();
+    args.var = var.data();
+    args.gw = const_cast<void*>(data_or_null(gw));
+    args.gb = const_cast<void*>(data_or_null(gb));
+    args.y = gx.data();
+    args.sums = sums.data();
+    if (aligned({args.g, args.y}, shape.width * x.element_size()))
+      return norm_at_once(kBackward, args, shape, x, params);
   }
-  sum_channels(kGradSums, args, Shape(x, args, {args.x, args.g}, kNormColumns), x, params);
-  if (gx.defined())
-    map_elements(kInputGrad, args, Shape(x, args, {args.x, args.g, args.y}, kMapColumns), x,
-                 weight.defined() ? weight.dtype() : x.dtype(), mean.dtype());
+  sum_gradient({.fn = RowOp::ChannelSums,
+                .width = args.channels,
+                .segment = args.segment,
+                .eps = eps,
+                .with = {mean, var},
+                .beside = {sums, gw, gb}},
+               g, x);
+  if (gx.defined() && !takes_channels(back, operands, gx)) scale_channels(back, operands, gx);
 }
 
 const bool registered = [] {
@@ -221,6 +231,8 @@ const bool registered = [] {
   loops.batch_norm = batch_norm;
   loops.batch_norm_eval = normalize;
   loops.batch_norm_backward = batch_norm_backward;
+  loops.scale_channels = scale_channels;
+  loops.channel_sums = channel_sums;
   return true;
 }();
 

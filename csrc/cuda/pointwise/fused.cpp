@@ -65,7 +65,7 @@ bool run(const FusedWork& work) {
 // Those whose kernels hold a row, and of backward passes those that find all gradients at once.
 bool takes_rows(const RowStep& row, DType type) {
   if (row.fn == RowOp::Scale || !is_floating(type)) return false;
-  if (row.fn == RowOp::Groups || row.fn == RowOp::GroupsBackward) return true;
+  if (row.fn >= RowOp::Groups) return true;
   const bool backward = row.fn == RowOp::NormBackward;
   const int64_t most = kThreads * held_elements(type) * (backward ? 1 : 2);
   return row.width <= most && (!backward || row.beside[0].defined() || row.beside[1].defined());

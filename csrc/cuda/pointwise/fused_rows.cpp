@@ -1,6 +1,7 @@
 // A step over rows with pointwise steps before and after it, by one kernel.
 #include "cuda/pointwise/fused_rows.h"
 
+#include "cuda/nn/channel_choice.h"
 #include "cuda/nn/group_choice.h"
 #include "cuda/runtime/compile_thread.h"
 #include "cuda/runtime/launch.h"
@@ -30,7 +31,8 @@ std::optional<FusedRowsLaunch> FusedRowsLaunch::of(const FusedWork& work, int64_
   const Tensor& out = work.outputs[0].out;
   // Rows of the program's, or points with their channels.
   const bool along = is_contiguous(out.sizes(), out.strides());
-  if (l.has_groups() ? along || out.dim() != 4 || out.strides()[1] != 1 : !along) return {};
+  const bool points = l.has_groups() || l.has_channels();
+  if (points ? along || out.dim() != 4 || out.strides()[1] != 1 : !along) return {};
   l.args_.n = out.numel();
   for (size_t o = 0; o < work.outputs.size(); ++o) l.args_.out[o] = work.outputs[o].out.data();
   for (size_t i = 0; i < work.inputs.size(); ++i)
@@ -39,7 +41,10 @@ std::optional<FusedRowsLaunch> FusedRowsLaunch::of(const FusedWork& work, int64_
     const size_t value = l.step_->operands[size_t(i)];
     if (value < work.inputs.size() && l.form_.lies[value] != InputLies::Flat) return {};
   }
-  if (l.has_groups() ? !l.choose_groups(processors) : !l.choose(processors)) return {};
+  if (l.has_channels() ? !l.choose_channels(processors)
+      : l.has_groups() ? !l.choose_groups(processors)
+                       : !l.choose(processors))
+    return {};
   return l;
 }
 
@@ -53,7 +58,7 @@ bool FusedRowsLaunch::look_at(size_t input) {
     return true;
   }
   args_.in[input] = x.data();
-  if (has_groups()) {
+  if (has_groups() || has_channels()) {
     const Tensor& out = work_.outputs[0].out;
     const bool flat = x.sizes() == out.sizes() && x.strides() == out.strides();
     form_.lies[input] = flat ? InputLies::Flat : InputLies::Single;
@@ -155,24 +160,60 @@ bool FusedRowsLaunch::choose(int64_t processors) {
   return true;
 }
 
-// Blocks share an image as they do in group_norm.cu; no sums are taken, so packs may be narrower.
-bool FusedRowsLaunch::choose_groups(int64_t processors) {
-  const DType type = step_->compute;
-  const Tensor& x = work_.outputs[0].out;  // it lies as the operands do
-  groups_ = group_args(row(), x);
-  int64_t width = widest_pack(type, groups_.channels, {});
+// What all inputs and outputs are aligned to, at most `width`.
+int64_t FusedRowsLaunch::narrowest(int64_t width) const {
   const auto narrow = [&](const void* place, int64_t bytes) {
     while (!aligned({place}, width * bytes)) width /= 2;
   };
   for (size_t i = 0; i < work_.inputs.size(); ++i)
     if (form_.lies[i] == InputLies::Flat) narrow(args_.in[i], work_.inputs[i].element_size());
   for (const FusedOutput& o : work_.outputs) narrow(o.out.data(), o.out.element_size());
+  return width;
+}
+
+// Blocks share an image as they do in group_norm.cu; no sums are taken, so packs may be narrower.
+bool FusedRowsLaunch::choose_groups(int64_t processors) {
+  const DType type = step_->compute;
+  const Tensor& x = work_.outputs[0].out;  // it lies as the operands do
+  groups_ = group_args(row(), x);
+  const int64_t width = narrowest(widest_pack(type, groups_.channels, {}));
   form_.width = int(width);
   grid_ = cut_into_parts(groups_, width, kMapParts, processors);
   const char* kind = row().fn == RowOp::Groups ? "GroupNormalize" : "GroupInputGrad";
   const char *t = kernel_type(type), *w = kernel_type(group_parameters(row(), type));
   kernel_ = concat("rush::fused_group_map<rush::Work, rush::", kind, "<", t, ", ", w, ", ",
                    compute_name(type), ">, ", t, ", ", width, ">");
+  return true;
+}
+
+// As batch_norm.cpp does. Sums have its packs, or their order would be another.
+bool FusedRowsLaunch::choose_channels(int64_t processors) {
+  const DType type = step_->compute;
+  channels_ = channel_args(row(), work_.outputs[0].out);
+  const bool adds = row().fn == RowOp::ChannelSums;
+  const int64_t columns = adds ? kNormColumns : kMapColumns;
+  const ChannelShape widest(type, channels_, {}, columns);
+  const ChannelShape shape(channels_, int(narrowest(widest.width)), columns);
+  if (adds && shape.width != widest.width) return false;
+  form_.width = shape.width;
+  channels_.columns = i32(shape.columns);
+  const char *t = kernel_type(type), *c = compute_name(type);
+  const char* w = kernel_type(channel_parameters(row(), row().beside, type));
+  if (adds) {
+    const auto& beside = row().beside;
+    channels_.sums = beside[0].data();
+    channels_.gw = const_cast<void*>(data_or_null(beside[1]));
+    channels_.gb = const_cast<void*>(data_or_null(beside[2]));
+    grid_ = {unsigned(shape.tiles),
+             unsigned((channels_.rows + channels_.segment - 1) / channels_.segment)};
+    kernel_ = concat("rush::fused_channel_sums<rush::Work, rush::GradSums<", t, ", ", w, ", ", c,
+                     ">, ", t, ", ", c, ", ", shape.width, ">");
+    return true;
+  }
+  grid_ = map_grid(shape, channels_, processors);
+  const char* kind = row().fn == RowOp::Channels ? "Normalize" : "InputGrad";
+  kernel_ = concat("rush::fused_channel_map<rush::Work, rush::", kind, "<", t, ", ", w, ", ",
+                   kernel_type(channel_moments(row())), ", ", c, ">, ", t, ", ", shape.width, ">");
   return true;
 }
 
@@ -192,6 +233,9 @@ bool run_fused_rows(const FusedWork& work) {
   if (l->blocks() > 0) {
     partial = make_tensor(Dims{l->blocks(), 2, row.width}, compute_dtype(l->type()), on);
     l->give_sums(partial);
+  } else if (l->segments() > 1) {
+    partial = make_tensor(Dims{l->segments(), 2, row.width}, compute_dtype(l->type()), on);
+    l->give_sums(partial, stream_counters(on.index, l->grid().x));
   }
   FusedArgs args = l->args();
   void* all[] = {l->row_args(), &args, params.data()};

@@ -22,15 +22,21 @@ class RUSH_API FusedRowsLaunch {
   GeneratedSource source() const { return fused_rows_source(work_, form_, kernel_); }
 
   const FusedArgs& args() const { return args_; }
-  // Of RowNormArgs, SoftmaxArgs or GroupNormArgs, whichever the kernel takes.
+  // Of RowNormArgs, SoftmaxArgs, GroupNormArgs or BatchNormArgs, whichever the kernel takes.
   void* row_args() {
+    if (has_channels()) return &channels_;
     if (has_groups()) return &groups_;
     return is_softmax_ ? static_cast<void*>(&softmax_) : &norm_;
   }
   Grid grid() const { return grid_; }
   // For the backward pass of norms: the sums of its blocks, which are to be joined.
   int64_t blocks() const { return blocks_; }
-  void give_sums(const Tensor& partial) { norm_.partial = partial.data(); }
+  // For the sums of channels: as many parts, which the last block joins. It needs counters for that.
+  int64_t segments() const { return row().fn == RowOp::ChannelSums ? int64_t(grid_.y) : 1; }
+  void give_sums(const Tensor& partial, u32* counters = nullptr) {
+    norm_.partial = channels_.partial = partial.data();
+    channels_.counters = counters;
+  }
   const RowStep& row() const { return *step_->row; }
   DType type() const { return step_->compute; }
 
@@ -39,8 +45,11 @@ class RUSH_API FusedRowsLaunch {
   bool look_at(size_t input);
   bool packs() const;
   bool choose(int64_t processors);
+  int64_t narrowest(int64_t width) const;
   bool choose_groups(int64_t processors);
+  bool choose_channels(int64_t processors);
   bool has_groups() const { return row().fn == RowOp::Groups || row().fn == RowOp::GroupsBackward; }
+  bool has_channels() const { return row().fn >= RowOp::Channels; }
 
   const FusedWork& work_;
   const FusedStep* step_ = nullptr;
@@ -49,6 +58,7 @@ class RUSH_API FusedRowsLaunch {
   RowNormArgs norm_{};
   SoftmaxArgs softmax_{};
   GroupNormArgs groups_{};
+  BatchNormArgs channels_{};
   bool is_softmax_ = false;
   std::string kernel_;
   Grid grid_{};

@@ -126,13 +126,13 @@ class Writer {
       if (!written_[o] && needed[inputs_ + work_.outputs[o].step]) write_output(o);
     }
     const char* type = kernel_type(row.compute);
-    before_ = concat("    constexpr int U = 1;\n    Packs<", type, ", V, U> row;\n", before_);
+    before_ = concat("    Packs<", type, ", V, U> row;\n", before_);
     const bool plain = value < inputs_ || is_reduced_float(row.compute);
     each_ += concat(
         "        row.p[u].v[k] = ",
         plain ? concat("v", value) : concat("apart(v", value, ", args.zeros[", row_, "])"), ";\n");
-    after_ += "    return row.p[0];\n";
-    return concat("  template <int V>\n  static RUSH_FN Pack<", type, ", V> ", name,
+    after_ += "    return row;\n";
+    return concat("  template <int V, int U>\n  static RUSH_FN Packs<", type, ", V, U> ", name,
                   "(const FusedArgs& args, const Number* params,\n"
                   "                       const FusedRowPlace& place) {\n",
                   body(), "  }\n");
@@ -145,11 +145,11 @@ class Writer {
     add_values(needed);
     for (size_t o = 0; o < work_.outputs.size(); ++o)
       if (!written_[o]) write_output(o);
-    before_ = "    constexpr int U = 1;\n" + before_;
     return concat(
-        "  template <int V>\n  static RUSH_FN void y(const FusedArgs& args, const Number* params,\n"
-        "                       const FusedRowPlace& place, const Pack<",
-        kernel_type(work_.steps[size_t(row_)].compute), ", V>& row) {\n", body(), "  }\n");
+        "  template <int V, int U>\n  static RUSH_FN void y(const FusedArgs& args, const Number* "
+        "params,\n"
+        "                       const FusedRowPlace& place, const Packs<",
+        kernel_type(work_.steps[size_t(row_)].compute), ", V, U>& row) {\n", body(), "  }\n");
   }
 
   void read_input(size_t i) {
@@ -185,7 +185,8 @@ class Writer {
     const FusedStep& step = work_.steps[s];
     const size_t value = inputs_ + s;
     if (step.row) {
-      each_ += concat("        const ", kernel_type(step.result), " v", value, " = row.v[k];\n");
+      each_ +=
+          concat("        const ", kernel_type(step.result), " v", value, " = row.p[u].v[k];\n");
       return;
     }
     if (step.kind == Kind::Join) {

@@ -47,6 +47,13 @@ struct NormLoops {
   void (*scale_groups)(const RowStep& row, std::span<const Tensor> operands,
                        const Tensor& out) = nullptr;
 
+  // The same for RowOp::Channels and ChannelsBackward, and ChannelSums into what is beside it; both are
+  // null, or neither.
+  void (*scale_channels)(const RowStep& row, std::span<const Tensor> operands,
+                         const Tensor& out) = nullptr;
+  void (*channel_sums)(const RowStep& row, std::span<const Tensor> operands,
+                       std::span<const Tensor> beside) = nullptr;
+
   // x, contiguous, as rows of `width`; mean (not written or read unless centred) and rstd have one
   // element per row.
   void (*row_norm)(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,

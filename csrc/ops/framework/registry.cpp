@@ -119,6 +119,8 @@ std::span<const OpEntry> find_ops(std::string_view name) {
   return {first, last};
 }
 
+bool any_interceptor() { return t_modes & kIntercept && stack().active > 0; }
+
 void push_interceptor(Interceptor* i) {
   Stack& s = stack();
   internal_assert(s.active == s.all.size(), "an interceptor was pushed by a running one");

@@ -112,6 +112,9 @@ RUSH_API void run_intercepted(const OpEntry& entry, Value* args, Value* results)
 // For an interceptor that leaves a call as it is: runs the op itself, with `self` still active for
 // the ops that the op calls.
 RUSH_API void run_under(Interceptor* self, const OpEntry& entry, Value* args, Value* results);
+// Is any of them active on this thread? (kIntercept is set under autocast as well, which is none.)
+RUSH_API bool any_interceptor();
+
 // In its scope an interceptor that is running is active again, for the ops it calls.
 class RUSH_API ActiveAgain {
  public:

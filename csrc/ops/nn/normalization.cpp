@@ -117,7 +117,15 @@ struct ImageNormBackward : RunsAnywhere {
 }  // namespace
 
 struct BatchNormBackward
-    : ImageNormBackward<"native_batch_norm_backward", double, &NormLoops::batch_norm_backward> {};
+    : ImageNormBackward<"native_batch_norm_backward", double, &NormLoops::batch_norm_backward> {
+  static constexpr bool deferrable = true;
+  static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
+                  const Tensor& var, double eps, const Tensor& gx, const Tensor& gw,
+                  const Tensor& gb) {
+    if (!norm_loops(x).scale_channels) gx.storage();
+    ImageNormBackward::run(g, x, weight, mean, var, eps, gx, gw, gb);
+  }
+};
 
 namespace {
 
@@ -151,7 +159,7 @@ struct BatchNorm_ : KeepsStatistics {
                   double momentum, double eps, const Tensor& out, const Tensor& mean,
                   const Tensor& var) {
     if (x.numel() == 0) return fill_data(mean, 0), fill_data(var, 0);
-    settle_scaled(out);
+    settle_scaled(out, norm_loops(x).scale_channels ? RowOp::Channels : RowOp::Scale);
     const RunningMoments running{running_mean, running_var, batches, momentum};
     norm_loops(x).batch_norm(as_image(x), flat(weight), flat(bias), running, eps, out, mean, var);
   }
@@ -196,7 +204,7 @@ struct BatchNormEval {
   static void run(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                   const Tensor& var, double eps, const Tensor& out) {
     if (x.numel() == 0) return;
-    settle_scaled(out);
+    settle_scaled(out, norm_loops(x).scale_channels ? RowOp::Channels : RowOp::Scale);
     norm_loops(x).batch_norm_eval(as_image(x), flat(weight), flat(bias), flat(mean), flat(var), eps,
                                   out);
   }
@@ -425,7 +433,7 @@ Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias
   const Tensor wide = direct ? x : widened(x), w = direct ? weight : widened(weight),
                b = direct ? bias : widened(bias);
   const DType kept = running_mean.defined() ? running_mean.dtype() : wide.dtype();
-  const bool plain = !(t_modes & (kIntercept | kForward)) && x.numel() > 0 &&
+  const bool plain = !any_interceptor() && !(t_modes & kForward) && x.numel() > 0 &&
                      (direct || kept == wide.dtype()) && is_plain_state(running_mean, x, kept) &&
                      is_plain_state(running_var, x, kept) &&
                      is_plain_state(batches, x, DType::Int64) &&

@@ -22,7 +22,7 @@ from peer import markdown, write_report
 
 PARTS = ["host", "ablation", "uneven", "accuracy", "network", "prediction"]
 WIDTH, DEPTH, BATCH = 512, 4, 64
-LOOPBACK = {"UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1", "RUSHLIGHT_SHARED_SUMS": "0"}
+LOOPBACK = {"UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
 
 
 def make_model(torch):
@@ -174,9 +174,7 @@ def ablation(args):
         "buckets of 100 MiB": {"options": {"bucket_cap_mb": 100}},
         "gradients copied from buckets": {"options": {"gradient_as_bucket_view": False}},
         "ordered sums, 8 shards": {"options": {"deterministic_world": 8}},
-        "sums by MPI itself (three ranks or more add in shared memory)": {
-            "env": {"RUSHLIGHT_SHARED_SUMS": "0"}
-        },
+        "sums in shared memory (three ranks or more)": {"env": {"RUSHLIGHT_SHARED_SUMS": "1"}},
         "without shared memory, over the loopback device": {"env": LOOPBACK},
     }
     rows, base = [], None

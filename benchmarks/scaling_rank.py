@@ -46,6 +46,9 @@ class Rank:
         self.rank, self.size = self.dist.get_rank(), self.dist.get_world_size()
         self.groups = {n: self.dist.new_group(list(range(n))) for n in args.ranks if n < self.size}
         self.groups[self.size] = None  # the default group
+        if args.shared_sums and self.ours:
+            os.environ["RUSHLIGHT_SHARED_SUMS"] = "1"  # of groups that are made from now on
+            self.groups["shared"] = self.dist.new_group(list(range(self.size)))
         self.training = self.plain = None
         self.wrapped = {}
 
@@ -80,7 +83,7 @@ class Rank:
             found["link"] = [link.latency, link.bandwidth, link.error]
         return found
 
-    def do_model(self, name, ranks):
+    def do_model(self, name, ranks, barred):
         """A new model, and a DistributedDataParallel of it for each number of ranks."""
         from table1_models import Training
 
@@ -90,8 +93,8 @@ class Rank:
                                  seed=self.rank)  # fmt: skip
         self.plain = self.training.model
         parallel = self.lib.nn.parallel.DistributedDataParallel
-        for n in ranks:
-            if self.rank < n:
+        for n in [*ranks, "shared"] if barred and "shared" in self.groups else ranks:
+            if n == "shared" or self.rank < n:
                 self.wrapped[n] = parallel(self.plain, process_group=self.groups[n])
         return {"bytes": sum(p.numel() * 4 for p in self.plain.parameters())}
 
@@ -107,7 +110,8 @@ class Rank:
     def do_steps(self, way, ranks, count, bound):
         """Seconds of so many steps; the ranks begin together."""
         self.place(bound)
-        self.training.model = self.wrapped[ranks] if way == "ddp" else self.plain
+        models = {"ddp": self.wrapped.get(ranks), "shared": self.wrapped.get("shared")}
+        self.training.model = models.get(way, self.plain)
         step = self.training.step if way != "after" else lambda: self.averaged_after(ranks)
         self.dist.barrier(self.groups[ranks])
         started = time.perf_counter()
@@ -160,6 +164,7 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--shared-sums", action="store_true")
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     rank = Rank(args)

@@ -7,10 +7,10 @@ gradients are ready at measured moments of backward are averaged one after the o
 as such an all_reduce takes alone; what then ends after backward cannot be hidden.
 
 The prediction of the largest number of ranks knows the smaller ones alone: what DDP adds to a step
-is a share of the time that an all_reduce of the model's bytes takes by the fitted link, and that
-share is fitted on the smaller numbers of ranks. Latency and bandwidth of the link are drawn on in a
-straight line. To that comes the step without communication: drawn on in a straight line, too, or as
-it was measured there, which needs no ranks that talk.
+is a constant and a share of the time that an all_reduce of the model's bytes takes by the fitted
+link; both are fitted on the smaller numbers of ranks, and neither is negative. Latency and
+bandwidth of the link are drawn on in a straight line. To that comes the step without communication:
+drawn on in a straight line, too, or as it was measured there, which needs no ranks that talk.
 """
 
 import json
@@ -48,6 +48,20 @@ def drawn_on(points, ranks):
     """The straight line through the last two points."""
     (a, at_a), (b, at_b) = sorted(points.items())[-2:]
     return at_b + (at_b - at_a) * (ranks - b) / (b - a)
+
+
+def fitted(xs, ys):
+    """Constant and slope of the line nearest to the points, of those that are not negative."""
+    n, x, y = len(xs), sum(xs), sum(ys)
+    xx, xy = sum(a * a for a in xs), sum(a * b for a, b in zip(xs, ys, strict=True))
+    if (spare := n * xx - x * x) > 0:
+        slope = (n * xy - x * y) / spare
+        constant = (y - slope * x) / n
+        if slope >= 0 and constant >= 0:
+            return constant, slope
+    ways = [(max(0.0, y / n), 0.0), (0.0, max(0.0, xy / xx))]
+    return min(ways, key=lambda way: sum(
+        (way[0] + way[1] * a - b) ** 2 for a, b in zip(xs, ys, strict=True)))  # fmt: skip
 
 
 def ring(ranks, nbytes, latency, per_byte):
@@ -142,13 +156,13 @@ class Study:
         links = {n: self.network["rushlight"][n]["link"] for n in less}
         latency = max(0.0, drawn_on({n: link[0] for n, link in links.items()}, last))
         per_byte = drawn_on({n: 1 / link[1] for n, link in links.items()}, last)
-        above = below = 0.0
+        times, added = [], []
         for n, link in links.items():
-            there = ring(n, nbytes, link[0], 1 / link[1])
             pairs = zip(self.figures(name, "ddp", n), self.figures(name, "alone", n), strict=True)
-            above += there * statistics.median(ddp - alone for ddp, alone in pairs)
-            below += there * there
-        return max(0.0, above / below) * ring(last, nbytes, latency, per_byte)
+            times.append(ring(n, nbytes, link[0], 1 / link[1]))
+            added.append(statistics.median(ddp - alone for ddp, alone in pairs))
+        constant, share = fitted(times, added)
+        return constant + share * ring(last, nbytes, latency, per_byte)
 
     def prediction(self):
         *less, last = self.args.ranks

@@ -22,6 +22,7 @@ from peer import markdown, write_report
 
 PARTS = ["host", "ablation", "uneven", "accuracy", "network", "prediction"]
 WIDTH, DEPTH, BATCH = 512, 4, 64
+LOOPBACK = {"UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}
 
 
 def make_model(torch):
@@ -145,8 +146,9 @@ def result(*processes):
     return json.loads(out[0].splitlines()[-1])
 
 
-def median_of(rounds, ranks, **job):
-    return statistics.median(result(launch(ranks, {"kind": "step", **job})) for _ in range(rounds))
+def median_of(rounds, ranks, env=None, **job):
+    job = {"kind": "step", **job}
+    return statistics.median(result(launch(ranks, job, env=env)) for _ in range(rounds))
 
 
 def ms(seconds):
@@ -172,6 +174,8 @@ def ablation(args):
         "buckets of 100 MiB": {"options": {"bucket_cap_mb": 100}},
         "gradients copied from buckets": {"options": {"gradient_as_bucket_view": False}},
         "ordered sums, 8 shards": {"options": {"deterministic_world": 8}},
+        "sums in shared memory (three ranks or more)": {"env": {"RUSHLIGHT_SHARED_SUMS": "1"}},
+        "without shared memory, over the loopback device": {"env": LOOPBACK},
     }
     rows, base = [], None
     for name, job in ways.items():
@@ -230,8 +234,7 @@ def network(args):
                 options = ["--nnodes", "2", "--node-rank", str(i), "--master-addr", "10.77.0.1",
                            "--master-port", "29501"]  # fmt: skip
                 both.append(launch(1, {"kind": "step", "steps": args.steps},
-                                   ("ip", "netns", "exec", space), options,
-                                   {"UCX_TLS": "tcp,self", "MPIR_CVAR_NOLOCAL": "1"}))  # fmt: skip
+                                   ("ip", "netns", "exec", space), options, LOOPBACK))  # fmt: skip
             rows.append([f"{rate} Mbit/s", ms(result(*both))])
     except (OSError, subprocess.SubprocessError, RuntimeError, ValueError) as error:
         return f"Not measured: {type(error).__name__}: {error}".split("\n")[0]

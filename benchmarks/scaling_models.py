@@ -1,326 +1,299 @@
 """Training of Table 1's six models on several ranks of this machine, against PyTorch's gloo.
 
-    python benchmarks/scaling_models.py [--peer PYTHON] [--ranks 2 4 8] [--threads 2] [--write]
+    python benchmarks/scaling_models.py [--peer PYTHON] [--ranks 2 4 8] [--threads 2]
+        [--models resnet50 ...] [--seconds 400] [--also NAME VARIABLE=VALUE ...] [--write]
 
-The batch per rank stays the same on any number of ranks (weak scaling). For each number of ranks
-each library has one launch, in which the models train one after the other, the libraries in turn.
-Of each model, in turns: steps of DistributedDataParallel, and the same steps without communication
-(no_sync), all processes still at the same time; on the largest number of ranks also with the
-gradients averaged after backward. A figure is the slowest rank's median over steps. `efficiency` is
-the step without communication over DDP's.
+The batch per rank stays the same on any number of ranks (weak scaling). All sides are started once,
+on the largest number of ranks; those that are not measured sleep. For each model there are rounds,
+and in each round each number of ranks has, one right after the other: steps without communication
+(the plain model, on all these ranks at the same time), steps of DistributedDataParallel, and steps
+of PyTorch's. A figure is the time until the last rank has done its steps, divided by their number;
+shown are the median over rounds and half the distance of the quartiles. Ratios and differences are
+taken within a round, so that a machine which gets slower for a while does not change them.
 
-`hidden` is how much of the communication costs no time, of what could be hidden: buckets whose
-gradients are ready at measured moments of backward are averaged one after the other, each as long
-as such an all_reduce takes alone; what then ends after backward cannot be hidden.
+Every rank has processors of its own (--free: the scheduler's choice) in both libraries. For the
+models with a bar, on the largest number of ranks, each round has more ways: `--other-placement`
+the same steps the other way round, `--shared-sums` a group that adds in shared memory, and `--also`
+another side of ours with other environment variables, which may name another build by PYTHONPATH.
 
-The prediction of the largest number of ranks knows the smaller ones alone: what DDP adds to a step
-grows as the all_reduce of the model's bytes does, by latency and bandwidth that are fitted on each
-number of ranks and drawn on in a straight line; so does the step without communication.
+scaling_report.py says what the tables mean. They are written after each model.
 """
 
 import argparse
-import importlib
 import json
 import os
 import signal
-import statistics
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+from scaling_rank import BATCHES
+from scaling_report import BARRED, Study
+
 HERE = Path(__file__).parent
-# Samples per rank: steps of a second at most with two threads.
-BATCHES = {"resnet50": 4, "mobilenet_v2": 8, "gnmt_v2": 8, "alexnet": 8, "vgg19": 1, "ncf": 4096}
-ROUNDS = 3  # of DDP and of steps without communication, in turns
-BARRED = ("resnet50", "mobilenet_v2", "gnmt_v2")  # 85% at 8 ranks
 RUN = {"rushlight": "rushlight.distributed.run", "torch": "torch.distributed.run"}
+# How the time is shared out: about what a step of each takes.
+SHARES = {"resnet50": 18, "mobilenet_v2": 14, "gnmt_v2": 36, "alexnet": 10, "vgg19": 16, "ncf": 6}
+VISIT = 0.7  # seconds of steps, at least one
+MOST_ROUNDS = 12
 
-# What a rank does.
+
+class Lost(Exception):
+    """A side that does not answer any more."""
 
 
-class Rank:
-    """A rank of either library."""
+class Side:
+    """A library on the largest number of ranks, each of which does what it is told."""
 
-    def __init__(self, library, args):
-        self.lib = importlib.import_module(library)
-        self.dist = importlib.import_module(f"{library}.distributed")
-        self.ours, self.args = library == "rushlight", args
-        self.lib.set_num_threads(args.threads)
-        self.dist.init_process_group("gloo")
-        self.rank = self.dist.get_rank()
+    def __init__(self, name, library, python, variables, args, folder):
+        self.name, self.library, self.lines = name, library, []
+        self.log = folder / f"{name}.txt"
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(folder / f"{name}.socket"))
+        size = max(args.ranks)
+        self.listener.listen(size)
+        self.listener.settimeout(args.patience)
+        command = [python, "-m", RUN[library], "--standalone", "--nproc-per-node", str(size),
+                   HERE / "scaling_rank.py", "--library", library, "--socket",
+                   folder / f"{name}.socket", "--threads", str(args.threads),
+                   "--ranks", *map(str, args.ranks)]  # fmt: skip
+        command += ["--small"] if args.small else []
+        command += ["--shared-sums"] if args.shared_sums and name == "rushlight" else []
+        # A virtual machine may only claim AMX: both sides leave it alone.
+        environment = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", **os.environ,
+                       "OMP_NUM_THREADS": str(args.threads), **variables}  # fmt: skip
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
 
-    def agree(self, value, op):
-        number = self.lib.tensor([float(value)])
-        self.dist.all_reduce(number, op=op)
-        return number.item()
+    def connect(self, size, patience):
+        found = {}
+        try:
+            while len(found) < size:
+                connection, _ = self.listener.accept()
+                connection.settimeout(patience)
+                lines = connection.makefile("rw", encoding="utf-8")
+                found[json.loads(lines.readline())] = lines
+        except (OSError, ValueError) as error:
+            raise Lost(f"{self.name} did not start: {error}\n{self.said()}") from error
+        self.lines = [found[rank] for rank in range(size)]
 
-    def slowest(self, seconds):
-        return self.agree(seconds, self.dist.ReduceOp.MAX)
+    def tell(self, many, /, **command):
+        """The first so many ranks."""
+        try:
+            for lines in self.lines[:many]:
+                print(json.dumps(command), file=lines, flush=True)
+        except OSError as error:
+            raise Lost(f"{self.name}: {error}\n{self.said()}") from error
 
-    def median(self, step, warm=1):
-        """Of steps for about args.seconds / ROUNDS, at least two: the slowest rank's."""
-        for _ in range(warm):
-            step()
-        times, more = [], 1
-        self.dist.barrier()
-        while more:
-            started = time.perf_counter()
-            step()
-            times.append(time.perf_counter() - started)
-            if len(times) == 1:  # all ranks take as many
-                more = max(2, min(200, round(self.args.seconds / ROUNDS / self.slowest(times[0]))))
-            more -= 1
-        return self.slowest(statistics.median(times))
+    def answers(self, many):
+        try:
+            return [json.loads(lines.readline()) for lines in self.lines[:many]]
+        except (OSError, ValueError) as error:
+            raise Lost(f"{self.name}: {error}\n{self.said()}") from error
 
-    def all_reduce(self, nbytes, turns=5):
-        x = self.lib.ones(max(1, nbytes // 4))
-        times = []
-        for _ in range(turns):
-            self.dist.barrier()
-            started = time.perf_counter()
-            self.dist.all_reduce(x)
-            times.append(time.perf_counter() - started)
-        return self.slowest(statistics.median(times[1:]))
+    def ask(self, many, /, **command):
+        self.tell(many, **command)
+        return self.answers(many)
 
-    def model(self, name):
-        from table1_models import Training
+    def said(self):
+        return self.log.read_text()[-3000:]
 
-        parallel = self.lib.nn.parallel.DistributedDataParallel
-        training = Training(self.lib, name, batch=BATCHES[name], small=self.args.small,
-                            seed=self.rank)  # fmt: skip
-        plain = training.model
-        found = {"bytes": sum(p.numel() * 4 for p in plain.parameters())}
-        training.model = wrapped = parallel(plain)
+    def close(self):
+        for lines in self.lines:
+            try:
+                lines.close()
+            except OSError:
+                pass  # it is gone
+        self.listener.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
 
-        def alone():
-            with wrapped.no_sync():
-                training.step()
 
-        times = {"alone": [], "ddp": []}
-        for turn in range(ROUNDS):
-            times["ddp"].append(
-                self.median(training.step, warm=1 if turn else 2)
-            )  # (orders buckets)
-            times["alone"].append(self.median(alone))
-        found |= {name: statistics.median(seconds) for name, seconds in times.items()}
-        if self.args.overlap:
-            found["after"] = self.median(lambda: self.averaged_after(training))
-            found |= self.overlap(training, wrapped, found)
+class Case:
+    """One way of a side on a number of ranks, which the rounds of a model visit."""
+
+    def __init__(self, side, way, ranks, bound, key):
+        self.side, self.way, self.ranks, self.bound, self.key = side, way, ranks, bound, key
+        self.step = None  # seconds, as last seen
+
+    def visit(self, seconds):
+        count = 1 if self.step is None else max(1, min(50, round(seconds / self.step)))
+        times = self.side.ask(self.ranks, do="steps", way=self.way, ranks=self.ranks, count=count,
+                              bound=self.bound)  # fmt: skip
+        self.step = max(times) / count
+        return self.step
+
+
+class Measurement:
+    """All sides, and the rounds of each model."""
+
+    def __init__(self, args, study, folder):
+        self.args, self.study = args, study
+        self.size, self.bound = max(args.ranks), not args.free
+        ours = {"rushlight": {}} | {name: dict(pairs) for name, pairs in args.also}
+        plans = [(name, "rushlight", sys.executable, variables) for name, variables in ours.items()]
+        plans += [("torch", "torch", args.peer, {})] if args.peer else []
+        self.sides = {plan[0]: Side(*plan, args, folder) for plan in plans}
+        self.each(lambda side: side.connect(self.size, args.patience))
+        if "rushlight" not in self.sides:
+            raise SystemExit("rushlight did not start")
+
+    def each(self, do, sides=None):
+        """What does not answer is left out from then on."""
+        for name in list(sides or self.sides):
+            try:
+                do(self.sides[name])
+            except Lost as lost:
+                print(f"lost: {lost}", flush=True)
+                self.sides.pop(name).close()
+
+    def network(self):
+        for n in self.args.ranks:
+
+            def measure(side, n=n):
+                self.study.network[side.name][n] = side.ask(
+                    n, do="network", ranks=n, bound=self.bound
+                )[0]
+
+            self.each(measure, [name for name in ("rushlight", "torch") if name in self.sides])
+
+    def cases(self, model):
+        """In the order of a round."""
+        ours, theirs = self.sides["rushlight"], self.sides.get("torch")
+        found = []
+        for n in self.args.ranks:
+            found += [Case(ours, way, n, self.bound, (way, n)) for way in ("alone", "ddp")]
+            if theirs:
+                ways = ("ddp", "alone") if self.args.peer_alone else ("ddp",)
+                found += [Case(theirs, way, n, self.bound, (f"torch {way}", n)) for way in ways]
+        n = self.size
+        if model in BARRED:
+            if self.args.other_placement:
+                found += [Case(ours, way, n, not self.bound, (f"other {way}", n))
+                          for way in ("alone", "ddp")]  # fmt: skip
+            if self.args.shared_sums:
+                found.append(Case(ours, "shared", n, self.bound, ("shared", n)))
+            found += [Case(self.sides[name], "ddp", n, self.bound, (name, n))
+                      for name, _ in self.args.also if name in self.sides]  # fmt: skip
         return found
 
-    def averaged_after(self, training):
-        training.optimizer.zero_grad()
-        with training.model.no_sync():
-            training.loss().backward()
-        for p in training.model.parameters():
-            self.dist.all_reduce(p.grad, op=self.dist.ReduceOp.AVG)
-        training.optimizer.step()
+    def model(self, name, until):
+        """Rounds until that moment, at least two."""
+        began = time.monotonic()
+        barred = name in BARRED
+        sides = [s for s in self.sides if s in ("rushlight", "torch") or barred]
+        for side in sides:  # at the same time
+            numbers = self.args.ranks if side in ("rushlight", "torch") else [self.size]
+            command = {"do": "model", "name": name, "ranks": numbers, "barred": barred}
+            self.each(lambda s, c=command: s.tell(self.size, **c), [side])
+        sizes = {}
+        self.each(lambda side: sizes.update({side.name: side.answers(self.size)[0]["bytes"]}),
+                  [side for side in sides if side in self.sides])  # fmt: skip
+        rounds, cases = [], self.cases(name)
+        for case in cases:  # the first step settles the order of buckets
+            if case.key[0] not in ("alone", "other alone", "torch alone"):
+                case.visit(VISIT)
+        print(f"{name}: ready after {time.monotonic() - began:.0f} s", flush=True)
+        slowest = 0.0
+        while len(rounds) < MOST_ROUNDS:
+            started = time.monotonic()
+            if len(rounds) >= 2 and started + slowest > until:
+                break
+            order = cases if len(rounds) % 2 == 0 else reversed(cases)
+            rounds.append({case.key: case.visit(self.args.visit) for case in order})
+            slowest = max(slowest, time.monotonic() - started)
+        more = {}
+        if time.monotonic() < until + slowest / 2:
+            more = self.after(name)
+        self.study.add(name, sizes["rushlight"], rounds, more)
+        self.each(
+            lambda side: side.ask(self.size, do="drop"), [s for s in sides if s in self.sides]
+        )
+        print(f"{name}: {len(rounds)} rounds, {time.monotonic() - began:.0f} s", flush=True)
 
-    def overlap(self, training, wrapped, found):
-        """The share of the communication that is hidden, of what ready times allow."""
-        ready = {}
-        hooks = [
-            p.register_post_accumulate_grad_hook(lambda p: ready.update({id(p): now()}))
-            for p in wrapped.parameters()
-        ]
-        now = time.perf_counter
-        ends = []
-        for _ in range(2):  # the second one counts
-            training.optimizer.zero_grad()
-            with wrapped.no_sync():
-                loss = training.loss()
-                started = now()
-                loss.backward()
-            ends.append(now() - started)
-        for hook in hooks:
-            hook.remove()
-        reducer = wrapped._reducer
-        clock = total = 0.0
-        for bucket in reducer.buckets:
-            seconds = self.all_reduce(bucket.flat.numel() * 4)
-            at = max(ready[id(reducer.parameters[i])] for i in bucket.indices) - started
-            clock = max(clock, at) + seconds
-            total += seconds
-        bound = max(0.0, clock - ends[-1])  # what no order could hide
-        allowed, hidden = total - bound, total - (found["ddp"] - found["alone"])
-        return {"communication": total, "allowed": self.slowest(allowed), "hidden": hidden}
+    def after(self, name):
+        """On the largest number of ranks: without overlap, and how much of it was possible."""
+        ours = self.sides["rushlight"]
+        case = Case(ours, "after", self.size, self.bound, "after")
+        found = {"after": min(case.visit(0) for _ in range(2))}
+        return found | ours.ask(self.size, do="overlap", ranks=self.size, bound=self.bound)[0]
 
-
-def run_rank(args):
-    sys.path.insert(0, str(HERE))
-    rank = Rank(args.rank_of, args)
-    found = {}
-    if rank.ours:
-        link = rank.dist.fit_network(turns=8)
-        found["link"] = [link.latency, link.bandwidth, link.error]
-    found["sizes"] = {str(n): rank.all_reduce(n, 30 if n <= 1 << 20 else 8) for n in SIZES}
-    for name in args.models:
-        try:
-            found[name] = rank.model(name)
-        except NotImplementedError as error:
-            found[name] = {"error": str(error)}
-    if rank.rank == 0:
-        print("FOUND " + json.dumps(found), flush=True)
-    rank.dist.destroy_process_group()
-
-
-# The machine's side.
-
-SIZES = [1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 25 << 20]
-
-
-def launch(args, library, python, ranks):
-    command = [python, "-m", RUN[library], "--standalone", "--nproc-per-node", str(ranks),
-               __file__, "--rank-of", library, "--threads", str(args.threads),
-               "--seconds", str(args.seconds), "--models", *args.models]  # fmt: skip
-    command += ["--small"] if args.small else []
-    command += ["--overlap"] if library == "rushlight" and ranks == max(args.ranks) else []
-    # A virtual machine may only claim AMX: both sides leave it alone.
-    environment = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", **os.environ,
-                   "OMP_NUM_THREADS": str(args.threads)}  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    if not lines:
-        print(f"{library}, {ranks} ranks: failed\n{done.stderr[-3000:]}", file=sys.stderr)
-        return {}
-    return json.loads(lines[0].removeprefix("FOUND "))
+    def all_models(self, begun):
+        left = list(self.args.models)
+        while left:
+            name, share = left[0], SHARES[left[0]] / sum(SHARES[m] for m in left)
+            now = time.monotonic()
+            spare = begun + self.args.seconds - now
+            if spare < 5:
+                print(f"no time left for {', '.join(left)}", flush=True)
+                return
+            try:
+                self.model(name, now + spare * share)
+            except Lost as lost:
+                print(f"lost: {lost}", flush=True)
+                self.sides = {n: s for n, s in self.sides.items() if s.process.poll() is None}
+                if "rushlight" not in self.sides:
+                    return
+            self.study.write()
+            left.pop(0)
 
 
-def drawn_on(points, ranks):
-    """The straight line through the last two points."""
-    (a, at_a), (b, at_b) = sorted(points.items())[-2:]
-    return at_b + (at_b - at_a) * (ranks - b) / (b - a)
+def also(words):
+    """NAME VARIABLE=VALUE ...: the name and the pairs."""
+    return words[0], [tuple(word.split("=", 1)) for word in words[1:]]
 
 
-def predicted(found, name, ranks):
-    """The DDP step on ``ranks``, from what smaller numbers of ranks showed."""
-    less = {n: f for n, f in found.items() if n < ranks}
-    latency = drawn_on({n: f["link"][0] for n, f in less.items()}, ranks)
-    per_byte = drawn_on({n: 1 / f["link"][1] for n, f in less.items()}, ranks)
-
-    def ring(n, latency, per_byte):
-        return 2 * (n - 1) * (latency + less[top][name]["bytes"] / n * per_byte)
-
-    top = max(less)
-    alone = drawn_on({n: f[name]["alone"] for n, f in less.items()}, ranks)
-    exposed = max(0.0, less[top][name]["ddp"] - less[top][name]["alone"])
-    now = ring(top, less[top]["link"][0], 1 / less[top]["link"][1])
-    return alone, exposed * ring(ranks, max(0.0, latency), per_byte) / now
-
-
-def ms(seconds):
-    return f"{seconds * 1e3:.1f}"
-
-
-def tables(args, found):
-    from peer import markdown
-
-    ours, theirs = found["rushlight"], found.get("torch", {})
-    rows = []
-    for n in args.ranks:
-        for size, ours_s in ours.get(n, {}).get("sizes", {}).items():
-            there = theirs.get(n, {}).get("sizes", {}).get(size)
-            rows.append([str(n), f"{int(size) >> 10} KiB", f"{ours_s * 1e3:.3f}",
-                         f"{there * 1e3:.3f}" if there else "",
-                         f"{there / ours_s:.2f}" if there else ""])  # fmt: skip
-    pages = ["## all_reduce\n", markdown(["ranks", "tensor", "rushlight (ms)", "gloo (ms)",
-                                           "gloo : rushlight"], rows)]  # fmt: skip
-    rows = []
-    for name in args.models:
-        for n in args.ranks:
-            here, there = ours.get(n, {}).get(name), theirs.get(n, {}).get(name, {})
-            if not here or "error" in here:
-                continue
-            row = [name, str(BATCHES[name]), str(n), ms(here["ddp"]), ms(here["alone"]),
-                   f"{here['alone'] / here['ddp']:.0%}", "", ""]  # fmt: skip
-            if "after" in here:
-                row[6] = ms(here["after"])
-                if here["allowed"] > 1e-4:
-                    row[7] = f"{here['hidden'] / here['allowed']:.0%}"
-            if "ddp" in there:
-                row += [ms(there["ddp"]), f"{there['alone'] / there['ddp']:.0%}",
-                        f"{there['ddp'] / here['ddp']:.2f}"]  # fmt: skip
-            rows.append(row + [""] * (11 - len(row)))
-    head = ["model", "batch per rank", "ranks", "DDP (ms)", "without communication (ms)",
-            "efficiency", "averaged after backward (ms)", "hidden", "PyTorch-gloo DDP (ms)",
-            "its efficiency", "PyTorch : rushlight"]  # fmt: skip
-    pages += ["## Training\n", markdown(head, rows)]
-    return pages + prediction(args, ours)
-
-
-def prediction(args, ours):
-    from peer import markdown
-
-    last = max(args.ranks)
-    known = [n for n in args.ranks if "link" in ours.get(n, {})]
-    if len([n for n in known if n < last]) < 2 or last not in known:
-        return []
-    rows = []
-    for name in args.models:
-        if any("ddp" not in ours[n].get(name, {}) for n in known):
-            continue
-        alone, exposed = predicted({n: ours[n] for n in known}, name, last)
-        here = ours[last][name]
-        drawn, with_alone = alone + exposed, here["alone"] + exposed
-        away = [f"{seconds / here['ddp'] - 1:+.0%}" for seconds in (drawn, with_alone)]
-        rows.append([name, ms(drawn), ms(with_alone), ms(here["ddp"]), *away])
-    links = "; ".join(
-        f"{n} ranks {ours[n]['link'][0] * 1e6:.1f} us, {ours[n]['link'][1] / 1e9:.2f} GB/s, fit "
-        f"within {ours[n]['link'][2]:.0%}"
-        for n in known
-    )
-    head = [f"predicted step of {last} ranks (ms)", "with its own step without communication (ms)",
-            "measured (ms)", "difference", "difference of the second"]  # fmt: skip
-    return ["## Prediction\n", f"Links: {links}.\n", markdown(["model", *head], rows)]
-
-
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rank-of", help=argparse.SUPPRESS)
-    parser.add_argument("--overlap", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--peer", default=os.environ.get("TORCH_PYTHON", ""))
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", nargs="+", choices=list(BATCHES), default=list(BATCHES))
-    parser.add_argument("--seconds", type=float, default=3.0, help="per model and way")
+    parser.add_argument("--seconds", type=float, default=400.0, help="of all, about")
+    parser.add_argument("--visit", type=float, default=VISIT, help="seconds of steps of one way")
+    parser.add_argument("--free", action="store_true", help="do not bind ranks to processors")
+    parser.add_argument("--other-placement", action="store_true")
+    parser.add_argument("--shared-sums", action="store_true")
+    parser.add_argument("--peer-alone", action="store_true", help="PyTorch without communication")
+    parser.add_argument("--also", nargs="+", action="append", default=[], metavar="WORD")
     parser.add_argument("--small", action="store_true", help="tiny models: a trial of the script")
-    parser.add_argument("--limit", type=float, default=1e9, help="seconds, then no more launches")
+    parser.add_argument("--patience", type=float, default=180.0, help="seconds for one answer")
     parser.add_argument("--json", help="a file for the figures")
+    parser.add_argument("--page", help="a file for the tables")
     parser.add_argument("--write", action="store_true", help="write the results page")
     args = parser.parse_args()
-    if args.rank_of:
-        run_rank(args)
-        return
-    sides = {"rushlight": sys.executable} | ({"torch": args.peer} if args.peer else {})
-    found = {library: {} for library in sides}
+    args.ranks = sorted(set(args.ranks))
+    args.also = [also(words) for words in args.also]
+    return args
+
+
+def main():
+    args = arguments()
     begun = time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # shows what there is by then
-    # What says most comes first: time may be short.
-    numbers = sorted(args.ranks, reverse=True)
-    order = [(library, numbers[0]) for library in sides]
-    order += [(library, n) for library in sides for n in numbers[1:]]
-    try:
-        for library, ranks in order:
-            if time.monotonic() - begun > args.limit:
-                print(f"no time left for {library} on {ranks} ranks", flush=True)
-                continue
-            found[library][ranks] = launch(args, library, sides[library], ranks)
-            if args.json:
-                Path(args.json).write_text(json.dumps(found))
-    except KeyboardInterrupt:
-        print(f"ended while {library} ran on {ranks} ranks", flush=True)
-    pages = tables(args, found)
-    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
-    intro = (
-        f"`benchmarks/scaling_models.py`: {args.threads} threads per rank, each way for about "
-        f"{args.seconds:g} s. Load at the end: {load} on {os.cpu_count()} cores.\n"
-    )
-    print("\n".join([intro, *pages]))
-    if args.write:
-        from peer import write_report
-
-        write_report("scaling_models", "Training of six models on several ranks", intro, *pages)
+    study = Study(args)
+    measurement = None
+    with tempfile.TemporaryDirectory(prefix="scaling") as folder:
+        try:
+            measurement = Measurement(args, study, Path(folder))
+            print(f"started after {time.monotonic() - begun:.0f} s", flush=True)
+            measurement.network()
+            study.write()
+            measurement.all_models(begun)
+        except (KeyboardInterrupt, Lost) as end:
+            print(f"ended before all was measured: {end}", flush=True)
+        finally:
+            study.write()
+            for side in measurement.sides.values() if measurement else ():
+                side.close()
+    print(study.text())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 #include "distributed/process_group.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "core/interrupt.h"
+#include "core/threads.h"
 
 namespace rush::distributed {
 namespace {
@@ -23,6 +25,10 @@ constexpr auto kTimeSlice = std::chrono::microseconds(500);
 constexpr auto kMoment = std::chrono::microseconds(50);
 constexpr int kForgetCrowd = 64;  // operations
 constexpr auto kShortNap = std::chrono::microseconds(50), kLongNap = std::chrono::microseconds(500);
+// While nobody waits, the caller computes, and asking takes a processor from it: a loop of two
+// threads waits for the one that was put aside. What is there to move is moved without a pause.
+constexpr auto kUnhurriedNap = std::chrono::microseconds(200);
+constexpr unsigned long kPunctual = 1000;  // ns that naps may last longer; 50000 without it
 
 // Tensors of works that failed: the engine may still write into them, whenever it likes.
 std::deque<Operation>& abandoned() {
@@ -74,7 +80,7 @@ std::shared_ptr<Work> ProcessGroup::issue(Operation op, SourcePoint where) {
   if (op.timeout.count() <= 0) op.timeout = timeout_;
   op.number = op.is_message() ? recorder_.issue_message(describe(op), op.root, where)
                               : recorder_.issue(describe(op), where);
-  return std::make_shared<Work>(std::move(op));
+  return std::make_shared<Work>(std::move(op), waiters_);
 }
 
 void ProcessGroup::check_served(const Operation& op) const {
@@ -107,7 +113,10 @@ void ProcessGroup::run(const std::shared_ptr<Work>& work, bool async) {
     }
     busy_ = true;
   }
-  execute(*work);
+  {
+    const Waiters::One here(*waiters_);
+    execute(*work);
+  }
   {
     const std::lock_guard lock(mutex_);
     busy_ = false;
@@ -117,6 +126,8 @@ void ProcessGroup::run(const std::shared_ptr<Work>& work, bool async) {
 }
 
 void ProcessGroup::serve() {
+  prctl(PR_SET_TIMERSLACK, kPunctual, 0, 0, 0);
+  const OneThread alone;  // a team of its own would want the processors on which backward computes
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return (!queue_.empty() && !busy_) || closed_; });
@@ -197,13 +208,15 @@ void ProcessGroup::wait_for_engine(const Operation& op, Transfer& transfer) {
     check_faults(op, now, deadline);
     check_interrupt(now);
     if (now - asked > kWorked) worked = now;
-    if (now - worked < (crowded > 0 ? kMoment : kWorked)) continue;
-    if (now - start < kYieldTime && crowded <= 0) {
+    const bool hurried = waiters_->any();
+    if (now - worked < (hurried && crowded > 0 ? kMoment : kWorked)) continue;
+    if (hurried && now - start < kYieldTime && crowded <= 0) {
       sched_yield();
       if (Clock::now() - now > kTimeSlice) crowded = kForgetCrowd;
       continue;
     }
-    std::this_thread::sleep_for(now - start < kShortNaps ? kShortNap : kLongNap);
+    const auto nap = hurried ? kShortNap : kUnhurriedNap;
+    std::this_thread::sleep_for(now - start < kShortNaps ? nap : kLongNap);
     worked = Clock::now();
   }
 }
@@ -224,6 +237,7 @@ void ProcessGroup::check_time(const Operation& op, Clock::time_point now,
 
 void ProcessGroup::run_message(const std::shared_ptr<Work>& work, bool async) {
   if (!async) {
+    const Waiters::One here(*waiters_);
     execute(*work);
     work->wait(Milliseconds(0));
     return;

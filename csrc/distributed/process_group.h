@@ -85,6 +85,7 @@ class RUSH_API ProcessGroup {
   Milliseconds timeout_;
   const int process_;  // a forked child has neither the threads nor the engine
   Recorder recorder_;
+  const std::shared_ptr<Waiters> waiters_ = std::make_shared<Waiters>();
   std::unique_ptr<Judge> judge_;            // null: one rank
   Mutex queueing_{LockRank::ProcessGroup};  // held while something is queued on a GPU
   Mutex mutex_{LockRank::ProcessGroup};     // guards what follows

@@ -8,6 +8,7 @@
 namespace rush::distributed {
 
 bool Work::wait(Milliseconds timeout) {
+  const Waiters::One here(*waiters_);
   const auto deadline = Clock::now() + timeout;
   while (true) {
     {

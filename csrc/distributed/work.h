@@ -1,6 +1,7 @@
 // work.h: a collective that may still be running.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 
@@ -9,9 +10,31 @@
 
 namespace rush::distributed {
 
+// How many threads wait for works of a group: while none does, there is time.
+class Waiters {
+ public:
+  bool any() const { return count_.load(std::memory_order_relaxed) > 0; }
+
+  // Somebody waits, as long as this lives.
+  class One {
+   public:
+    explicit One(Waiters& all) : all_(all) { all_.count_.fetch_add(1, std::memory_order_relaxed); }
+    ~One() { all_.count_.fetch_sub(1, std::memory_order_relaxed); }
+    One(const One&) = delete;
+    One& operator=(const One&) = delete;
+
+   private:
+    Waiters& all_;
+  };
+
+ private:
+  std::atomic<int> count_{0};
+};
+
 class RUSH_API Work {
  public:
-  explicit Work(Operation op) : op_(std::move(op)) {}
+  Work(Operation op, std::shared_ptr<Waiters> waiters)
+      : op_(std::move(op)), waiters_(std::move(waiters)) {}
   Operation& operation() { return op_; }
 
   // Waits until it is done; raises what it raised. False when `timeout` passed before.
@@ -29,6 +52,7 @@ class RUSH_API Work {
 
  private:
   Operation op_;
+  std::shared_ptr<Waiters> waiters_;
   mutable Mutex mutex_{LockRank::Work};
   std::condition_variable_any finished_;
   bool completed_ = false;

@@ -39,6 +39,7 @@ class Bucket:
         }
         self.missing = len(indices)
         self.work: Any = None
+        self.factor: float | None = None  # with which gradients are copied in
 
 
 class SparseBucket:
@@ -90,6 +91,17 @@ class _Hooked:
             self._bucket.flat.copy_(result.view(-1))
 
 
+def _fill(view, grad, factor):
+    """Puts the gradient, which may be there already, into its place in a bucket."""
+    if grad.data_ptr() != view.data_ptr():
+        if factor is not None and not grad.is_sparse:
+            rushlight.mul(grad, factor, out=view)
+            return
+        view.copy_(grad)
+    if factor is not None:
+        view.mul_(factor)
+
+
 def deal(
     order: list[int], parameters: list[Any], cap: int, sparse: frozenset[int] = frozenset()
 ) -> list[list[int]]:
@@ -120,7 +132,9 @@ class Reducer:
         self,
         named_parameters: list[tuple[str, Any]],
         group: Any,
-        average: Any,  # average(tensor): begins to average it, and returns what can be waited for
+        average: Any,  # average(tensor, scaled): begins to average it, and returns what can be
+        # waited for; of scaled ones the sum is the average
+        factor: Any,  # factor(tensor): with which it may be scaled before, or None
         largest: Any,  # largest(tensor): puts the ranks' greatest values into the tensor
         agree: Any,  # agree(order): rank 0's list of numbers
         cap: int,
@@ -136,6 +150,7 @@ class Reducer:
         self.alone = group.size() == 1
         self.place = group._device()  # of small tensors on which the ranks agree
         self.average, self.largest, self.agree = average, largest, agree
+        self.factor = factor
         self.cap, self.find_unused, self.as_views = cap, find_unused, as_views
         self.expects = False  # a forward pass wants its gradients averaged
         self.ready: list[bool] = []
@@ -174,7 +189,7 @@ class Reducer:
             bucket.begin(self.divisor)
             return
         if self._comm_hook is None:
-            bucket.work = self.average(bucket.flat)
+            bucket.work = self.average(bucket.flat, bucket.factor is not None)
             return
         last = number == len(self.buckets) - 1
         seen = GradBucket(bucket, self.parameters, number, last)
@@ -215,6 +230,14 @@ class Reducer:
         self.sent = 0
         for bucket in self.buckets:
             bucket.missing, bucket.work = len(bucket.indices), None
+        self._choose_factors()
+
+    def _choose_factors(self):
+        """Gradients are divided on their way into buckets, which costs nothing there; a pass of its
+        own over the sums would keep a processor from backward."""
+        for bucket in self.buckets:
+            if bucket.flat is not None:
+                bucket.factor = self.factor(bucket.flat) if self._comm_hook is None else None
 
     def _gradient_is_there(self, i):
         if not self.order:
@@ -239,8 +262,8 @@ class Reducer:
                 bucket.take(grad)
             elif grad is None:
                 view.zero_()
-            elif grad.data_ptr() != view.data_ptr():
-                view.copy_(grad)
+            else:
+                _fill(view, grad, bucket.factor)
         bucket.missing -= 1
         while self.sent < len(self.buckets) and self.buckets[self.sent].missing == 0:
             self._send(self.sent)
@@ -248,6 +271,7 @@ class Reducer:
 
     def shadow(self) -> None:
         """A step of the other ranks, to which this one has nothing to add."""
+        self._choose_factors()
         with rushlight.no_grad():
             for number, bucket in enumerate(self.buckets):
                 if isinstance(bucket, SparseBucket):

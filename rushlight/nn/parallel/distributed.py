@@ -85,6 +85,7 @@ class DistributedDataParallel(Module, Joinable):
             self._named,
             self.process_group,
             average=self._average,
+            factor=self._factor,
             largest=self._largest,
             agree=self._agree,
             cap=int((25 if bucket_cap_mb is None else bucket_cap_mb) * MIB),
@@ -164,12 +165,23 @@ class DistributedDataParallel(Module, Joinable):
         self.device_ids = [place.index]
         self.output_device = place.index if output_device is None else output_device
 
-    def _average(self, tensor):
+    def _average(self, tensor, scaled):
         if self._divides_by_active:
             return _Divided(tensor, self._joined_active, self.process_group)
         if self.process_group._user_for([tensor]) is not None:  # which need not know averages
             return _Divided(tensor, self.process_group.size(), self.process_group)
-        return distributed.all_reduce(tensor, ReduceOp.AVG, self.process_group, async_op=True)
+        how = ReduceOp.SUM if scaled else ReduceOp.AVG
+        return distributed.all_reduce(tensor, how, self.process_group, async_op=True)
+
+    def _factor(self, tensor):
+        """Where the sum of scaled gradients is their average. Half types are added in float32 and
+        rounded once; on GPUs NCCL averages."""
+        wide = tensor.dtype in (rushlight.float32, rushlight.float64)
+        if not wide or tensor.device.type != "cpu":
+            return None
+        if self._divides_by_active or self.process_group._user_for([tensor]) is not None:
+            return None
+        return 1 / self.process_group.size()
 
     def _largest(self, tensor):
         distributed.all_reduce(tensor, ReduceOp.MAX, self.process_group)
@@ -205,9 +217,14 @@ class DistributedDataParallel(Module, Joinable):
             kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
         with rushlight.no_grad():
             for same in kinds.values():
-                flat = rushlight.cat([t.reshape(-1) for t in same])
+                sizes = [t.numel() for t in same]
+                if self.process_group.rank() == source:
+                    flat = rushlight.cat([t.reshape(-1) for t in same])
+                    distributed.broadcast(flat, group=self.process_group, group_src=source)
+                    continue
+                flat = same[0].new_empty(sum(sizes))
                 distributed.broadcast(flat, group=self.process_group, group_src=source)
-                for tensor, part in zip(same, flat.split([t.numel() for t in same]), strict=True):
+                for tensor, part in zip(same, flat.split(sizes), strict=True):
                     tensor.copy_(part.view(tensor.shape))
 
     def _sync_buffers(self, has_inputs: bool) -> None:

@@ -1,0 +1,183 @@
+"""One rank of scaling_models.py, of either library: does what it is told through a socket.
+
+While others are measured it waits for the next line, which takes no processor. One launch of the
+largest number of ranks serves for the smaller ones too: those train in groups of the first ranks.
+"""
+
+import argparse
+import gc
+import importlib
+import json
+import os
+import socket
+import statistics
+import sys
+import time
+from pathlib import Path
+
+# Samples per rank: steps of a second at most with two threads.
+BATCHES = {"resnet50": 4, "mobilenet_v2": 8, "gnmt_v2": 8, "alexnet": 8, "vgg19": 1, "ncf": 4096}
+SIZES = [1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 25 << 20]
+
+
+def processors():
+    """Those that this process may use, the threads of one core beside each other."""
+
+    def core(number):
+        folder = Path(f"/sys/devices/system/cpu/cpu{number}/topology")
+        try:
+            return [int((folder / name).read_text()) for name in ("physical_package_id", "core_id")]
+        except (OSError, ValueError):
+            return [0, number]
+
+    return sorted(os.sched_getaffinity(0), key=lambda number: (core(number), number))
+
+
+class Rank:
+    """Its commands are the methods whose names begin with do_."""
+
+    def __init__(self, args):
+        self.everywhere = processors()
+        self.lib = importlib.import_module(args.library)
+        self.dist = importlib.import_module(f"{args.library}.distributed")
+        self.ours, self.args = args.library == "rushlight", args
+        self.lib.set_num_threads(args.threads)
+        self.dist.init_process_group("gloo")
+        self.rank, self.size = self.dist.get_rank(), self.dist.get_world_size()
+        self.groups = {n: self.dist.new_group(list(range(n))) for n in args.ranks if n < self.size}
+        self.groups[self.size] = None  # the default group
+        if args.shared_sums and self.ours:
+            os.environ["RUSHLIGHT_SHARED_SUMS"] = "1"  # of groups that are made from now on
+            self.groups["shared"] = self.dist.new_group(list(range(self.size)))
+        self.training = self.plain = None
+        self.wrapped = {}
+
+    def place(self, bound):
+        """Keeps all threads of this process on processors of its own, or lets them go."""
+        first = self.rank * self.args.threads
+        own = self.everywhere[first : first + self.args.threads]
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setaffinity(int(thread), own if bound and own else self.everywhere)
+
+    def slowest(self, seconds, ranks):
+        number = self.lib.tensor([float(seconds)])
+        self.dist.all_reduce(number, op=self.dist.ReduceOp.MAX, group=self.groups[ranks])
+        return number.item()
+
+    def all_reduce(self, nbytes, ranks, turns):
+        x = self.lib.ones(max(1, nbytes // 4))
+        times = []
+        for _ in range(turns):
+            self.dist.barrier(self.groups[ranks])
+            started = time.perf_counter()
+            self.dist.all_reduce(x, group=self.groups[ranks])
+            times.append(time.perf_counter() - started)
+        return self.slowest(statistics.median(times[1:]), ranks)
+
+    def do_network(self, ranks, bound):
+        """How long all_reduce takes by size, and the link that is fitted to it."""
+        self.place(bound)
+        found = {"sizes": {n: self.all_reduce(n, ranks, 30 if n <= 1 << 20 else 8) for n in SIZES}}
+        if self.ours:
+            link = self.dist.fit_network(self.groups[ranks], turns=8)
+            found["link"] = [link.latency, link.bandwidth, link.error]
+        return found
+
+    def do_model(self, name, ranks, barred):
+        """A new model, and a DistributedDataParallel of it for each number of ranks."""
+        from table1_models import Training
+
+        self.do_drop()
+        self.place(False)
+        self.training = Training(self.lib, name, batch=BATCHES[name], small=self.args.small,
+                                 seed=self.rank)  # fmt: skip
+        self.plain = self.training.model
+        parallel = self.lib.nn.parallel.DistributedDataParallel
+        for n in [*ranks, "shared"] if barred and "shared" in self.groups else ranks:
+            if n == "shared" or self.rank < n:
+                self.wrapped[n] = parallel(self.plain, process_group=self.groups[n])
+        return {"bytes": sum(p.numel() * 4 for p in self.plain.parameters())}
+
+    def do_drop(self):
+        """The model goes, with all that belongs to it."""
+        for parallel in self.wrapped.values() if self.ours else ():
+            for hook in parallel._reducer._hooks:
+                hook.remove()
+        self.training = self.plain = None
+        self.wrapped = {}
+        gc.collect()
+
+    def do_steps(self, way, ranks, count, bound):
+        """Seconds of so many steps; the ranks begin together."""
+        self.place(bound)
+        models = {"ddp": self.wrapped.get(ranks), "shared": self.wrapped.get("shared")}
+        self.training.model = models.get(way, self.plain)
+        step = self.training.step if way != "after" else lambda: self.averaged_after(ranks)
+        self.dist.barrier(self.groups[ranks])
+        started = time.perf_counter()
+        for _ in range(count):
+            step()
+        return time.perf_counter() - started
+
+    def averaged_after(self, ranks):
+        self.training.optimizer.zero_grad()
+        self.training.loss().backward()
+        for p in self.plain.parameters():
+            self.dist.all_reduce(p.grad, op=self.dist.ReduceOp.AVG, group=self.groups[ranks])
+        self.training.optimizer.step()
+
+    def do_overlap(self, ranks, bound):
+        """What the communication takes alone, and how much of it ready times allow to hide."""
+        self.place(bound)
+        training, now, ready = self.training, time.perf_counter, {}
+        training.model = self.plain
+        hooks = [
+            p.register_post_accumulate_grad_hook(lambda p: ready.update({id(p): now()}))
+            for p in self.plain.parameters()
+        ]
+        for _ in range(2):  # the second one counts
+            training.optimizer.zero_grad()
+            loss = training.loss()
+            started = now()
+            loss.backward()
+            end = now() - started
+        for hook in hooks:
+            hook.remove()
+        reducer = self.wrapped[ranks]._reducer
+        seconds = {}  # by the size of a bucket
+        clock = total = 0.0
+        for bucket in reducer.buckets:
+            nbytes = bucket.flat.numel() * 4
+            if nbytes not in seconds:
+                seconds[nbytes] = self.all_reduce(nbytes, ranks, 4)
+            at = max(ready[id(reducer.parameters[i])] for i in bucket.indices) - started
+            clock = max(clock, at) + seconds[nbytes]
+            total += seconds[nbytes]
+        bound_by = max(0.0, clock - end)  # what no order could hide
+        return {"communication": total, "allowed": self.slowest(total - bound_by, ranks)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--socket", required=True)
+    parser.add_argument("--ranks", type=int, nargs="+", required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--shared-sums", action="store_true")
+    args = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).parent))
+    rank = Rank(args)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(args.socket)
+        with connection.makefile("rw", encoding="utf-8") as lines:
+            print(json.dumps(rank.rank), file=lines, flush=True)
+            for line in lines:
+                command = json.loads(line)
+                found = getattr(rank, "do_" + command.pop("do"))(**command)
+                print(json.dumps(found), file=lines, flush=True)
+    rank.dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -96,7 +96,7 @@ def sanitizer(log):
         iter(sorted(Path("/usr/local").glob("cuda*/bin/compute-sanitizer"))), None
     )
     if at is None:
-        raise SystemExit("--checked: compute-sanitizer was not found")
+        return []
     options = {
         "tool": "memcheck", "error-exitcode": MEMCHECK, "kernel-name": "kernel_substring=rush",
         "report-api-errors": "no", "show-backtrace": "device", "print-limit": 20,
@@ -261,8 +261,9 @@ def main():
             options.files = options.faults = 0
         if options.device == "fake":
             fake_driver(folder)
-        if options.checked:
-            sanitizer("")  # raises where there is none
+        if options.checked and not sanitizer(""):
+            print("compute-sanitizer was not found: no call runs under it")
+            options.checked = 0
         counts = {"calls": options.calls, "modules": options.calls // 5,
                   "files": options.files, "faults": options.faults}  # fmt: skip
         campaign.parts = [part for part in PARTS if counts[part]]

@@ -18,7 +18,7 @@ set(RUSH_ISA_FLAGS_avx512 ${RUSH_ISA_FLAGS_avx2} -mavx512f -mavx512dq -mavx512bw
     -mavx512cd -mprefer-vector-width=512)
 
 set(isas baseline)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT RUSHLIGHT_BASELINE)
   list(APPEND isas avx2 avx512)
 endif()
 
@@ -50,10 +50,10 @@ foreach(isa ${isas})
   # Where there is something faster, hardly a machine runs the baseline: it is not worth the time
   # that -O3 takes to compile it.
   set(level -O3)
-  if(isa STREQUAL "baseline" AND NOT isas STREQUAL "baseline")
-    set(level -O2)
-  elseif("undefined" IN_LIST RUSHLIGHT_SANITIZE)  # -O3 would take UBSan's checks three times as long
+  if("undefined" IN_LIST RUSHLIGHT_SANITIZE)  # -O3 would take UBSan's checks three times as long
     set(level -O1)
+  elseif(isa STREQUAL "baseline" AND NOT isas STREQUAL "baseline")
+    set(level -O2)
   endif()
   target_compile_options(kernels_${isa} PRIVATE
     ${level} ${RUSH_KERNEL_FLAGS} ${RUSH_ISA_FLAGS_${isa}})

@@ -114,3 +114,25 @@ def test_what_is_not_computed_in_halves(z):
     for f in (rl.fft.fft, rl.linalg.inv, lambda t: t @ t, rl.linalg.eigvals, lambda t: t.sort()):
         with pytest.raises((RuntimeError, TypeError, NotImplementedError)):
             f(square)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_convolutions(dims, transposed):
+    """Computed in as complex64, and rounded once."""
+    rl.manual_seed(dims)
+    name = f"conv{'_transpose' if transposed else ''}{dims}d"
+    shapes = (2, 4, *[5] * dims), (4, 4, *[3] * dims), (4,)
+    given = [rl.randn(shape, dtype=rl.complex64).chalf() for shape in shapes]
+    narrow = [t.clone().requires_grad_() for t in given]
+    wide = [t.cfloat().requires_grad_() for t in given]
+    call = getattr(rl.nn.functional, name)
+    found, expected = call(*narrow, padding=1), call(*wide, padding=1)
+    assert found.dtype == rl.complex32 and rl.equal(found, expected.chalf())
+    seed = rl.ones_like(found)
+    for a, b in zip(
+        rl.autograd.grad(found, narrow, seed),
+        rl.autograd.grad(expected, wide, seed.cfloat()),
+        strict=True,
+    ):
+        assert a.dtype == rl.complex32 and rl.equal(a, b.chalf())

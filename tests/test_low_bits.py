@@ -38,6 +38,19 @@ def test_scaled_mm(types, out, by_rows):
     assert rl.equal(small.float(), (want.float() / 2).to(a.dtype).float())
 
 
+@pytest.mark.parametrize("out", ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32"])
+def test_scaled_mm_with_huge_scales(out):
+    """What is beyond the largest number of a dtype becomes what a conversion makes of it: in
+    float8_e4m3fn, which has no infinity, that largest number."""
+    out = getattr(rl, out)
+    a = (rl.eye(16) * 8).to(rl.float8_e4m3fn)
+    for scale in (7.2, 7.3, 100.0, 1e30):
+        got = rl._scaled_mm(a, a.t(), rl.tensor(scale), rl.tensor(1.0), out_dtype=out).float()
+        want = (rl.eye(16) * 64 * rl.tensor(scale)).to(out).float()
+        assert rl.equal(got, want)
+    assert got[0, 0] == 448 or out != rl.float8_e4m3fn
+
+
 @pytest.mark.parametrize("change, error, text", [
     ({"self": rl.ones(4, 16)}, ValueError, "float8"),
     ({"scale_a": rl.ones((), dtype=rl.float16)}, ValueError, "float32 scales"),

@@ -6,7 +6,7 @@
 # A part that has finished leaves the commit's id in <folder>/done, and later calls at the same commit
 # (and with the same changes to it) pass over it: call again after an interruption, and the rest runs.
 # What matters most comes first. --list prints the parts, and which are done; --part runs one, or all
-# that begin so (`--part table1`), after the build. The hostile-* parts (tests/campaign) and the sanitize-*
+# that begin so (`--part table1`), after the build. The hostile-calls part (tests/campaign) and the sanitize-*
 # parts, the kernels under NVIDIA's compute-sanitizer (slow), run only when asked for by --part, or with SANITIZE=1.
 #
 # Needs: an NVIDIA GPU with its driver, CUDA's libraries (wheels or system), g++, CMake, Ninja, and a
@@ -26,7 +26,7 @@ for model in "${MODELS[@]}"; do PARTS+=("table1-${model%:*}"); done
 for kind in small large network sequences orders matrices; do PARTS+=("ops-$kind"); done
 PARTS+=(bandwidth timeline)
 for model in "${MODELS[@]}"; do PARTS+=("ablation-${model%:*}"); done
-EXTRA=(hostile-calls hostile-memcheck sanitize-memcheck sanitize-racecheck sanitize-synccheck)
+EXTRA=(hostile-calls sanitize-memcheck sanitize-racecheck sanitize-synccheck)
 
 batch_of() {
   local model
@@ -56,15 +56,9 @@ run_part() {
     ablation-*)
       "$PYTHON" benchmarks/ablation.py --device cuda --model "$name" --batch "$(batch_of "$name")" --rounds 3
       ;;
-    hostile-calls) # tests/campaign, on the GPU, compared with the CPU
-      "$PYTHON" tests/campaign/run.py --device cuda --calls "${HOSTILE_CALLS:-20000}" --jobs 4 --report "$OUT/hostile.jsonl"
-      ;;
-    hostile-memcheck) # a share of them, under compute-sanitizer
-      local tool
-      tool=$(command -v compute-sanitizer || ls -d /usr/local/cuda*/bin/compute-sanitizer | tail -1)
-      "$tool" --tool memcheck --error-exitcode 9 --kernel-name kernel_substring=rush --report-api-errors no \
-        --show-backtrace device --print-limit 20 --target-processes all \
-        "$PYTHON" tests/campaign/run.py --device cuda --calls "${HOSTILE_CALLS:-400}" --jobs 1 --report "$OUT/hostile_memcheck.jsonl"
+    hostile-calls) # tests/campaign, on the GPU, compared with the CPU, a share under compute-sanitizer
+      "$PYTHON" tests/campaign/run.py --device cuda --calls "${HOSTILE_CALLS:-20000}" --jobs "${JOBS:-$(nproc)}" \
+        --checked "${HOSTILE_CHECKED:-2}" --seconds "${HOSTILE_SECONDS:-0}" --report "$OUT/hostile.jsonl"
       ;;
     sanitize-*)
       # Reads and writes outside of memory, races in shared memory, barriers that not all threads

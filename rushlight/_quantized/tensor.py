@@ -17,6 +17,7 @@ from rushlight._quantized.schemes import (
     bounds,
     storage_dtype,
 )
+from rushlight._tensor_str import join_suffixes
 
 __all__ = ["QuantizedTensor", "Quantizer", "quantized"]
 
@@ -99,13 +100,13 @@ _MOVES = frozenset(
     """view reshape permute transpose t flatten unsqueeze squeeze expand select narrow chunk split
     unbind index_select getitem movedim swapaxes roll flip view_as reshape_as expand_as unflatten
     max_pool1d max_pool2d max_pool3d amax amin max min repeat channel_shuffle pixel_shuffle
-    pixel_unshuffle""".split()
+    pixel_unshuffle sort argsort topk as_strided""".split()
 )
 _COPIES = frozenset("clone contiguous detach cpu cuda pin_memory alias".split())
 # What is computed in floats and rounded to the same steps again.
 _COMPUTED = frozenset(
     """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
-    adaptive_avg_pool3d relu relu6 hardtanh clamp threshold leaky_relu gelu""".split()
+    adaptive_avg_pool3d relu relu6 hardtanh clamp threshold leaky_relu gelu std""".split()
 )
 # What has a range that is known: from 0 to 1, and from -1 to 1.
 _BOUNDED = {
@@ -254,19 +255,36 @@ class QuantizedTensor(_C.Tensor):
 
     def fill_(self, value: Any) -> QuantizedTensor:
         """One number everywhere."""
-        return self.copy_(_C.full((), float(value)))
+        return self.copy_(_C.full(tuple(self.shape), float(value)))
+
+    def masked_fill(self, mask: _C.Tensor, value: Any) -> QuantizedTensor:
+        """One number where the mask is true, in this tensor's steps."""
+        step = self._by_tensor("masked_fill").integers(_C.full((), float(value)))
+        return QuantizedTensor.of(plain(self).masked_fill(mask, step), self._quantizer)
+
+    def masked_fill_(self, mask: _C.Tensor, value: Any) -> QuantizedTensor:
+        """masked_fill, in place."""
+        step = self._by_tensor("masked_fill_").integers(_C.full((), float(value)))
+        plain(self).masked_fill_(mask, step)
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Numbers, brought to this tensor's steps."""
+        steps = self._by_tensor("__setitem__")
+        value = _C.as_tensor(_numbers(value)).to(plain(self).device, _C.float32)
+        plain(self)[_integers(index)] = steps.integers(value)
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         text = repr(self.dequantize())
         cut = text.rfind("]") + 1 if "]" in text else text.rfind(")")
         q = self._quantizer
-        values = text[:cut].split(", dtype=")[0]
+        values = text[:cut].split(", dtype=")[0].split(", size=")[0]
         parts = [f"size={tuple(self.shape)}", f"dtype={q.dtype}"]
         parts.append(f"quantization_scheme={q.scheme}")
         parts += [f"scale={q.scale}", f"zero_point={q.zero_point}"]
         if q.axis is not None:
             parts.append(f"axis={q.axis}")
-        return f"{values}, {', '.join(parts)})"
+        return join_suffixes(values, parts, len("tensor("))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         return QuantizedTensor.of, (plain(self), self._quantizer)

@@ -290,7 +290,9 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     batch, row, column = a._parts[0]
     indices = _C.stack((batch * rows + row, batch * inner + column))
     wide = make(COO, (indices,), a._vals, (count * rows, count * inner), a._sorted)
-    return product(a._vals, b.reshape(count * inner, -1), rows_of(wide)).reshape(count, rows, -1)
+    columns = b.shape[2]
+    found = product(a._vals, b.reshape(count * inner, columns), rows_of(wide))
+    return found.reshape(count, rows, columns)
 
 
 def matmul(input: Any, other: Any) -> Any:

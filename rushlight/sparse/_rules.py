@@ -45,6 +45,8 @@ trunc: fix
 matmul: __matmul__
 mm: spmm dsmm
 cat: concat concatenate
+vstack: row_stack
+movedim: moveaxis
 transpose: swapaxes swapdims
 asin: arcsin
 atan: arctan
@@ -73,15 +75,17 @@ _rules: dict[str, Callable[..., Any]] = {
     "squeeze": _shapes.squeeze, "select": _shapes.select, "unbind": _shapes.unbind,
     "narrow": _shapes.narrow, "narrow_copy": _shapes.narrow,
     "index_select": _shapes.index_select, "__getitem__": _shapes.getitem, "cat": _shapes.cat,
-    "stack": _shapes.stack, "sum": _reduce.sum, "norm": _reduce.norm, "sparse_mask": sparse_mask,
+    "stack": _shapes.stack, "hstack": _shapes.hstack, "vstack": _shapes.vstack,
+    "dstack": _shapes.dstack, "column_stack": _shapes.column_stack, "movedim": _shapes.movedim,
+    "sum": _reduce.sum, "norm": _reduce.norm, "sparse_mask": sparse_mask,
     "to_dense": to_dense,
 }  # fmt: skip
 
 
 # Whose first argument may be a dense tensor, beside a sparse one.
 _DENSE_FIRST = frozenset(
-    """add add_ sub sub_ rsub mul mul_ mm mv bmm matmul addmm addmv cat stack sparse_mask linear to
-    type_as copy_ equal is_same_size sspaddmm""".split()
+    """add add_ sub sub_ rsub mul mul_ mm mv bmm matmul addmm addmv cat stack hstack vstack dstack
+    column_stack sparse_mask linear to type_as copy_ equal is_same_size sspaddmm""".split()
 )
 
 
@@ -292,6 +296,24 @@ def _cleared(x):
 
 
 _rules["zeros_like"], _rules["empty_like"] = _empty_like("zeros"), _empty_like("empty")
+
+
+def _same_pattern(name):
+    """ones_like and its kin of compressed tensors: other values in the same places."""
+    run = getattr(_C, name)
+
+    def like(x, *args, layout=None, **options):
+        if x._layout is COO or layout not in (None, x._layout):
+            raise NotImplementedError(
+                f"{name}: of sparse tensors only for compressed ones, in their own layout"
+            )
+        found = run(x._vals.detach(), *args, **options)
+        return make(x._layout, [p.to(found.device) for p in x._parts], found, x.shape, x._sorted)
+
+    return like
+
+
+_rules |= {name: _same_pattern(name) for name in ("ones_like", "full_like", "randn_like")}
 
 
 @rule

@@ -348,6 +348,44 @@ def _padded(values, dim, left, right):
     return _C.cat((sides[0], values, sides[1]), dim)
 
 
+def hstack(tensors: Sequence[Any]) -> SparseTensor:
+    """Sparse tensors side by side: along the second dim, or the only one."""
+    _check_all_coo("hstack", tensors)
+    return cat(tensors, min(1, tensors[0].dim() - 1))
+
+
+def vstack(tensors: Sequence[Any]) -> SparseTensor:
+    """Sparse tensors one below the other; those of one dim are rows."""
+    _check_all_coo("vstack", tensors)
+    return cat([unsqueeze(x, 0) if x.dim() == 1 else x for x in tensors])
+
+
+def column_stack(tensors: Sequence[Any]) -> SparseTensor:
+    """Sparse tensors side by side; those of one dim are columns."""
+    _check_all_coo("column_stack", tensors)
+    return cat([unsqueeze(x, 1) if x.dim() == 1 else x for x in tensors], 1)
+
+
+def dstack(tensors: Sequence[Any]) -> SparseTensor:
+    """Sparse tensors one behind the other, along the third dim."""
+    _check_all_coo("dstack", tensors)
+    rows = [unsqueeze(x, 0) if x.dim() == 1 else x for x in tensors]
+    return cat([unsqueeze(x, 2) if x.dim() == 2 else x for x in rows], 2)
+
+
+def movedim(x: SparseTensor, source: Any, destination: Any) -> SparseTensor:
+    """Dims at other places; sparse dims stay before dense ones."""
+    source, destination = (
+        [wrapped("movedim", d, x.dim()) for d in ([at] if isinstance(at, int) else at)]
+        for at in (source, destination)
+    )
+    if len({*source}) != len(source) or len({*destination}) != len(source):
+        raise RuntimeError(f"movedim: {source} and {destination} must name as many dims, each once")
+    rest = iter([d for d in range(x.dim()) if d not in source])
+    moved = dict(zip(destination, source, strict=True))
+    return permute(x, [moved[k] if k in moved else next(rest) for k in range(x.dim())])
+
+
 def stack(tensors: Sequence[Any], dim: int = 0) -> SparseTensor:
     """Sparse tensors of one size along a new dim."""
     _check_all_coo("stack", tensors)

@@ -65,6 +65,25 @@ def test_tensors_come_from_there(library):
     assert counts.count_taken() == counts.count_given_back() and counts.count_bytes() == 0
 
 
+@pytest.mark.parametrize("count", [1, 17, 1000, 300_001])
+def test_no_byte_more_is_asked_for(library, count):
+    """Allocators that look for steps beyond a tensor's end have to know where that is."""
+    counts = ctypes.CDLL(str(library))
+    counts.count_bytes.restype = ctypes.c_long
+    memory.change_current_allocator(
+        memory.CPUPluggableAllocator(library, "counted_alloc", "counted_free")
+    )
+    try:
+        seen = [counts.count_bytes()]
+        held = []
+        for more in (0, 1):  # a storage's own words stand before its bytes
+            held.append(rl.empty(count + more, dtype=rl.int8))
+            seen.append(counts.count_bytes())
+        assert (seen[2] - seen[1]) - (seen[1] - seen[0]) == 1
+    finally:
+        memory.change_current_allocator(None)
+
+
 def test_what_is_refused(library):
     counts = ctypes.CDLL(str(library))
     memory.change_current_allocator(

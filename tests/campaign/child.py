@@ -13,11 +13,12 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 import warnings
 
 # For one call: far more than any takes on a busy machine; for GPUs, kernels are compiled.
-SECONDS = 30 if os.environ.get("CAMPAIGN_DEVICE", "cpu") == "cpu" else 300
+SECONDS = 30 if os.environ.get("CAMPAIGN_DEVICE", "cpu") == "cpu" else 120
 MEMORY = 3 << 30  # beyond what the interpreter, the library and its threads use
 
 
@@ -25,6 +26,15 @@ def limit_memory():
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+
+
+def numbers(first, last):
+    """The numbers of a share, until the time is over."""
+    end = time.monotonic() + float(os.environ.get("CAMPAIGN_SECONDS", "inf"))
+    for n in range(int(first), int(last)):
+        if time.monotonic() > end:
+            return
+        yield n
 
 
 def guard(path):
@@ -56,6 +66,7 @@ def prepare(guard_path):
     device = os.environ.get("CAMPAIGN_DEVICE", "cpu")
     if device != "cpu":
         rl.ones(2, device="cuda").sum().item()
+        rl.backends.cudnn.allow_tf32 = False  # the CPU's answers are the measure
     if device != "cuda":  # a real driver takes addresses by the terabyte
         limit_memory()
     return guard(guard_path) if guard_path else NoGuard()
@@ -68,7 +79,7 @@ def main(seed, first, last, label, guard_path):
 
     label = os.open(label, os.O_WRONLY)
     counts = {}
-    for n in range(int(first), int(last)):
+    for n in numbers(first, last):
         one = plan(seed, n)
         text = str(one)
         os.pwrite(label, f"{n} {text}".encode(errors="replace")[:4000].ljust(4001) + b"\n", 0)

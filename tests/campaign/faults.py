@@ -19,7 +19,7 @@ import warnings
 import zlib
 
 import rushlight as rl
-from campaign.child import say
+from campaign.child import numbers, say
 from rushlight.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 LIMIT = 90  # seconds for one fault, on a busy machine
@@ -365,7 +365,7 @@ def main(seed, first, last, label):
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     label, counts = os.open(label, os.O_WRONLY), {}
-    for n in range(int(first), int(last)):
+    for n in numbers(first, last):
         p = planned(seed, n)
         os.pwrite(label, f"{n} {p}".encode().ljust(4001) + b"\n", 0)
         kind, text = one(p)

@@ -25,7 +25,7 @@ from jit import hostile as programs
 
 import rushlight as rl
 from campaign.answers import CLEAN
-from campaign.child import SECONDS, say
+from campaign.child import SECONDS, numbers, say
 from campaign.judging import INTERNAL
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -229,7 +229,7 @@ def main(seed, first, last, label):
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     label, counts = os.open(label, os.O_WRONLY), {}
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    for n in range(int(first), int(last)):
+    for n in numbers(first, last):
         rng = random.Random(zlib.crc32(f"files {seed}/{n}".encode()))
         source = rng.choice(chosen)
         data = changed(rng, source[1])

@@ -16,8 +16,8 @@ from ops.sample import leaves
 
 import rushlight as rl
 import rushlight.nn.functional as F
-from campaign.child import SECONDS, prepare, say
-from campaign.drawn import Source, built
+from campaign.child import SECONDS, numbers, prepare, say
+from campaign.drawn import DEVICE, Source, built
 from campaign.ways import Finding
 from rushlight import nn
 
@@ -145,7 +145,14 @@ def planned(seed, n):
 
 
 def one(which, count, tensors):
-    given = built(tensors, False, {})
+    """Calls it where the tensors are, layers and constants too."""
+    with rl.device("cpu" if DEVICE == "cpu" else "cuda"):
+        called(which, count, built(tensors, False, {}))
+    if DEVICE == "cuda":
+        rl.cuda.synchronize()
+
+
+def called(which, count, given):
     if which < len(MODULES):
         found = MODULES[which]()(*given[:count])
     else:
@@ -156,11 +163,11 @@ def one(which, count, tensors):
 
 
 def main(seed, first, last, label, guard_path):
-    from campaign.judging import judge_error
+    from campaign.judging import judge_error, still_works
 
     prepare(guard_path)
     label, counts = os.open(label, os.O_WRONLY), {}
-    for n in range(int(first), int(last)):
+    for n in numbers(first, last):
         plan = planned(seed, n)
         text = f"{n} {plan}".encode(errors="replace")[:4000]
         os.pwrite(label, text.ljust(4001) + b"\n", 0)
@@ -171,6 +178,8 @@ def main(seed, first, last, label, guard_path):
         except Exception as error:
             ended = "raised"
             try:
+                if DEVICE == "cuda":
+                    still_works(error)
                 judge_error(error)
             except Finding as finding:
                 ended = finding.kind

@@ -1,17 +1,21 @@
 """The hostile campaign: calls, files and loaders that try to crash, hang or mislead the library.
 
     python tests/campaign/run.py [--calls 200000] [--files 10000] [--faults 200] [--seed 1]
-                                 [--jobs 2] [--seconds 0] [--device cpu|fake|cuda] [--report FILE]
+                                 [--jobs 2] [--seconds 0] [--device cpu|fake|cuda] [--checked 0]
+                                 [--report FILE]
 
 --device cuda plans calls on a GPU and compares with the CPU's answers; fake takes a pretend driver,
-whose kernels do nothing, to find crashes on the host.
+whose kernels do nothing, to find crashes on the host. --checked 2: two of the jobs take calls from
+the end, under NVIDIA's compute-sanitizer.
     python tests/campaign/run.py --replay 1:4711      # one call again, alone, with its traceback
 
 Each part runs in processes that may crash: the call that did it is named, and another process goes
-on behind it. Ends with status 1 if anything was found.
+on behind it. Findings that are alike are printed once, and all are in the report. Ends with status
+1 if anything was found.
 """
 
 import argparse
+import collections
 import json
 import os
 import shutil
@@ -24,8 +28,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent
-SHARE = 4000  # calls of one process
-# What part of --seconds each has; what one leaves over is there for the next.
+SHARES = {"calls": 4000, "modules": 4000, "files": 1000, "faults": 25}  # of one process
+CHECKED = 40  # of one under compute-sanitizer, which says what it found when the process ends
+MEMCHECK = 99  # the status of a process in which compute-sanitizer found something
+GRACE = 15  # seconds for the call that runs when the time is over
+# What part of --seconds each has, of those that run; what one leaves over is there for the next.
 PARTS = {"calls": 0.5, "modules": 0.15, "files": 0.15, "faults": 0.2}
 
 
@@ -39,9 +46,13 @@ def parsed():
     p.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     p.add_argument("--seconds", type=float, default=0, help="end early, with what was found")
     p.add_argument("--device", choices=("cpu", "fake", "cuda"), default="cpu")
+    p.add_argument("--checked", type=int, default=0, help="jobs under compute-sanitizer")
     p.add_argument("--report", help="a file for the findings, a line of JSON each")
     p.add_argument("--replay", help="SEED:NUMBER of a call")
-    return p.parse_args()
+    options = p.parse_args()
+    if options.checked and options.device != "cuda":
+        p.error("--checked needs --device cuda")
+    return options
 
 
 def guard_library(folder):
@@ -78,14 +89,32 @@ def fake_driver(folder):
     subprocess.run([*compiler, "-o", Path(folder) / "libnvrtc.so.13"], check=True)
 
 
+def sanitizer(log):
+    """What a command stands behind to have its kernels' accesses checked: ours, since NVIDIA's
+    libraries try calls that fail. Host backtraces would keep Python's frames, and their tensors."""
+    at = shutil.which("compute-sanitizer") or next(
+        iter(sorted(Path("/usr/local").glob("cuda*/bin/compute-sanitizer"))), None
+    )
+    if at is None:
+        return []
+    options = {
+        "tool": "memcheck", "error-exitcode": MEMCHECK, "kernel-name": "kernel_substring=rush",
+        "report-api-errors": "no", "show-backtrace": "device", "print-limit": 20,
+        "target-processes": "application-only", "log-file": log,
+    }  # fmt: skip
+    return [str(at), *(str(x) for k, v in options.items() for x in (f"--{k}", v))]
+
+
 class Campaign:
     """What was counted and found, by all processes."""
 
     def __init__(self, options, folder):
         self.options, self.folder = options, Path(folder)
         self.counts, self.findings, self.lock = {}, [], threading.Lock()
+        self.seen = collections.Counter()
         self.start = time.monotonic()
         self.end = float("inf")  # of the part that runs
+        self.parts = []
 
     def count(self, part, counts):
         with self.lock:
@@ -97,7 +126,11 @@ class Campaign:
         entry = {"part": part, "number": number, "kind": kind, "text": text, "call": what}
         with self.lock:
             self.findings.append(entry)
-            print(f"{part} {number} {kind}: {text.strip()[-400:]}\n    {what[:600]}", flush=True)
+            alike = (kind, what.split("(")[0])
+            self.seen[alike] += 1
+            if self.seen[alike] == 1:
+                print(f"{part} {number} {kind}: {text.strip()[-300:]}")
+                print(f"    {what[:400]}", flush=True)
             if self.options.report:
                 with open(self.options.report, "a") as file:
                     file.write(json.dumps(entry) + "\n")
@@ -105,29 +138,28 @@ class Campaign:
     def is_over(self):
         return time.monotonic() > self.end
 
-    def share(self, part, module, first, last, *rest):
+    def share(self, part, module, first, last, rest, checked=False):
         """Runs numbers first to last, over the deaths of the processes that do it."""
-        label = self.folder / f"label-{part}-{first}"
-        home = self.folder / f"home-{part}-{first}"
+        mark = f"{part.replace(' ', '-')}-{first}"
+        label, home = self.folder / f"label-{mark}", self.folder / f"home-{mark}"
+        errors, log = self.folder / f"errors-{mark}", self.folder / f"log-{mark}"
         home.mkdir()
         while first < last and not self.is_over():
             label.write_text("-1 before the first\n")
-            errors = self.folder / f"errors-{part}-{threading.get_ident()}"
-            with open(errors, "w") as err:
-                command = [sys.executable, "-m", module, self.options.seed, str(first), str(last)]
-                done = subprocess.run(
-                    [*command, str(label), *rest],
-                    stdout=subprocess.PIPE,
-                    stderr=err,
-                    text=True,
-                    env=environment(self.options.device, self.folder),
-                    cwd=home,
-                )
-            self.read(part, done.stdout)
-            if done.returncode == 0:
+            command = [*sanitizer(log)] if checked else []
+            command += [sys.executable, "-m", module, self.options.seed, str(first), str(last)]
+            status = self.process([*command, str(label), *rest], part, errors, home, checked)
+            if status == 0:
                 break
             number, _, what = label.read_text(errors="replace").strip().partition(" ")
-            kind = "hang" if done.returncode == -14 else f"crash ({done.returncode})"
+            if status == MEMCHECK and checked:
+                what = f"one of the calls {first} to {last - 1}"
+                self.found(part, first, "memcheck", log.read_text(errors="replace")[:3000], what)
+                break
+            if status is None:
+                self.count(part, {"before the time was over": max(int(number) - first, 0)})
+                break
+            kind = "hang" if status == -14 else f"crash ({status})"
             text = errors.read_text(errors="replace")
             self.found(part, int(number), kind, text[-3000:], what)
             if int(number) < 0:
@@ -135,6 +167,25 @@ class Campaign:
             self.count(part, {"died": 1, "before a death": int(number) - first})
             first = int(number) + 1
         shutil.rmtree(home, ignore_errors=True)
+
+    def process(self, command, part, errors, home, checked):
+        """Runs a process and reads what it says. Its status; None where the time was over."""
+        env = environment(self.options.device, self.folder)
+        if self.end < float("inf"):
+            env["CAMPAIGN_SECONDS"] = str(self.end - time.monotonic())
+        if checked:
+            env["CAMPAIGN_CHECKED"] = "1"
+        options = {"stdout": subprocess.PIPE, "text": True, "env": env, "cwd": home}
+        with open(errors, "w") as err, subprocess.Popen(command, stderr=err, **options) as running:
+            left = self.end - time.monotonic() + GRACE
+            try:
+                output, _ = running.communicate(timeout=left if left < float("inf") else None)
+                status = running.returncode
+            except subprocess.TimeoutExpired:
+                running.kill()
+                output, status = running.communicate()[0], None
+        self.read(part, output)
+        return status
 
     def read(self, part, output):
         for line in output.splitlines():
@@ -148,27 +199,41 @@ class Campaign:
                 self.count(part, said["counts"])
 
     def spread(self, part, module, first, count, share, *rest):
+        jobs, checked = self.options.jobs, self.options.checked
         if self.options.seconds:
-            done = list(PARTS)[: list(PARTS).index(part) + 1]
-            self.end = self.start + self.options.seconds * sum(PARTS[p] for p in done)
-            share = max(1, share // 10)  # a share is not broken off
-        shares = [(i, min(i + share, first + count)) for i in range(first, first + count, share)]
+            done = sum(PARTS[p] for p in self.parts[: self.parts.index(part) + 1])
+            whole = sum(PARTS[p] for p in self.parts)
+            self.end = self.start + self.options.seconds * done / whole
+            share = max(1, min(share, count // (2 * jobs)))  # so that all have something to do
+        left = [first, first + count]  # the numbers that nobody has taken
 
-        def work():
+        def work(under):
             while True:
                 with self.lock:
-                    if not shares or self.is_over():
+                    if left[0] >= left[1] or self.is_over():
                         return
-                    at = shares.pop(0)
-                self.share(part, module, *at, *rest)
+                    n = min(CHECKED if under else share, left[1] - left[0])
+                    at = (left[1] - n, left[1]) if under else (left[0], left[0] + n)
+                    left[under] = at[1 - under]
+                name = f"{part} under compute-sanitizer" if under else part
+                self.share(name, module, *at, rest, bool(under))
 
-        threads = [threading.Thread(target=work) for _ in range(self.options.jobs)]
+        threads = [threading.Thread(target=work, args=(int(i < checked),)) for i in range(jobs)]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
-        if shares:
-            print(f"{part}: ended early, {sum(b - a for a, b in shares):,} were left out")
+        if left[0] < left[1]:
+            print(f"{part}: ended early, {left[1] - left[0]:,} were left out")
+
+    def summary(self):
+        for part, counts in self.counts.items():
+            total = ", ".join(f"{n:,} {kind}" for kind, n in sorted(counts.items()))
+            print(f"{part}: {sum(counts.values()):,} made: {total}")
+        for (kind, name), n in self.seen.most_common(40):
+            print(f"{n} x {kind}: {name}")
+        seconds = time.monotonic() - self.start
+        print(f"{len(self.findings)} findings, {len(self.seen)} of them unlike, in {seconds:.0f} s")
 
 
 def replay(what, device):
@@ -190,26 +255,25 @@ def main():
     options = parsed()
     if options.replay:
         raise SystemExit(replay(options.replay, options.device))
-    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         campaign = Campaign(options, folder)
         if options.device != "cpu":  # readers and loaders know nothing of GPUs
             options.files = options.faults = 0
         if options.device == "fake":
             fake_driver(folder)
-        if options.calls:
-            guard = guard_library(folder)
-            campaign.spread("calls", "campaign.child", options.first, options.calls, SHARE, guard)
-            modules = options.calls // 5
-            campaign.spread("modules", "campaign.modules", options.first, modules, SHARE, guard)
-        if options.files:
-            campaign.spread("files", "campaign.files", 0, options.files, 1000)
-        if options.faults:
-            campaign.spread("faults", "campaign.faults", 0, options.faults, 25)
-    for part, counts in campaign.counts.items():
-        total = ", ".join(f"{n:,} {kind}" for kind, n in sorted(counts.items()))
-        print(f"{part}: {total}")
-    print(f"{len(campaign.findings)} findings in {time.monotonic() - start:.0f} s")
+        if options.checked and not sanitizer(""):
+            print("compute-sanitizer was not found: no call runs under it")
+            options.checked = 0
+        counts = {"calls": options.calls, "modules": options.calls // 5,
+                  "files": options.files, "faults": options.faults}  # fmt: skip
+        campaign.parts = [part for part in PARTS if counts[part]]
+        guard = [guard_library(folder)] if options.calls else []
+        first = options.first
+        for part in campaign.parts:
+            share, rest = SHARES[part], guard if part in ("calls", "modules") else []
+            module = "campaign.child" if part == "calls" else f"campaign.{part}"
+            campaign.spread(part, module, first if rest else 0, counts[part], share, *rest)
+    campaign.summary()
     raise SystemExit(1 if campaign.findings else 0)
 
 

@@ -9,8 +9,10 @@ from ops.sample import leaves, lookup
 
 import rushlight as rl
 
-from .drawn import Alias, Drawn, built
+from .drawn import DEVICE, Alias, Drawn, built
 from .names import place
+
+CHECKED = "CAMPAIGN_CHECKED" in os.environ  # under compute-sanitizer, which follows no forks
 
 
 class Finding(Exception):
@@ -85,12 +87,13 @@ def out_of(plan, seen, right):
         return built(plan.out, False, seen)
     made = []
     for r in right:
+        options = {"dtype": r.dtype, "device": "cpu" if DEVICE == "cpu" else "cuda"}
         if plan.out == "empty" or not r.ndim:
-            made.append(rl.empty(0, dtype=r.dtype))
+            made.append(rl.empty(0, **options))
         elif plan.out == "strided":
-            made.append(rl.empty(*r.shape[:-1], 2 * r.shape[-1], dtype=r.dtype)[..., ::2])
+            made.append(rl.empty(*r.shape[:-1], 2 * r.shape[-1], **options)[..., ::2])
         else:
-            made.append(rl.empty(r.shape, dtype=r.dtype))
+            made.append(rl.empty(r.shape, **options))
     return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -109,7 +112,7 @@ def in_its_way(plan, args, kwargs, seen, right):
     if way in ("vmap", "jvp", "trace"):
         return transformed(way, plan, args, kwargs, seen, right)
     if way == "autocast":
-        with rl.autocast("cpu", dtype=rl.bfloat16):
+        with rl.autocast("cpu", dtype=rl.bfloat16), rl.autocast("cuda", dtype=rl.bfloat16):
             return once()
     if way == "inference":
         with rl.inference_mode():
@@ -122,7 +125,7 @@ def in_its_way(plan, args, kwargs, seen, right):
             rl.use_deterministic_algorithms(False)
     if way == "threads":
         return at_once(once)
-    if way == "fork":
+    if way == "fork" and not CHECKED:
         return forked(once)
     return once()
 
@@ -133,7 +136,7 @@ def once_and_back(once, seen, kept=True):
     results = [
         t
         for t in leaves(found)
-        if isinstance(t, rl.Tensor) and t.requires_grad and t.device.type == "cpu"
+        if isinstance(t, rl.Tensor) and t.requires_grad and t.device.type != "meta"
     ]
     if not inputs or not results or any(t.is_sparse for t in results):
         return found

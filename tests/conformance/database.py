@@ -72,20 +72,29 @@ def op_cases(op, most):
         grad = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
         drawn = op.sample_inputs("cpu", dtype, requires_grad=grad)
         function = as_differentiated(op) if grad else op.op
+        cuda = dtype in op.supported_dtypes("cuda")
+        cuda = cuda and (not grad or dtype in op.supported_backward_dtypes("cuda"))
         for i, sample in enumerate(itertools.islice(drawn, most)):
             second = dtype == torch.float64 and i < SECOND and op.supports_gradgrad
             prefix = f"{str(dtype)[6:]} #{i} "
             order = 1 + second if grad else 0
-            yield sample_case("call", function, sample, order, prefix=prefix)
-            if i >= FORMS:
-                continue
-            try:
-                other = sample.noncontiguous()
-            except RuntimeError:
-                other = None
-            if other is not None:
-                yield sample_case("call", function, other, int(grad), prefix=prefix + "strided ")
-            yield from form_cases(op, sample, prefix)
+            for case in all_forms(op, function, sample, order, prefix, i < FORMS):
+                case.cuda = cuda
+                yield case
+
+
+def all_forms(op, function, sample, order, prefix, also):
+    """A call, and also the other ways to make it."""
+    yield sample_case("call", function, sample, order, prefix=prefix)
+    if not also:
+        return
+    try:
+        other = sample.noncontiguous()
+    except RuntimeError:
+        other = None
+    if other is not None:
+        yield sample_case("call", function, other, min(order, 1), prefix=prefix + "strided ")
+    yield from form_cases(op, sample, prefix)
 
 
 def as_differentiated(op):
@@ -290,18 +299,20 @@ def same(a, b):
     return pickle.dumps(a) == pickle.dumps(b)
 
 
-def main(folder, most, names):
+def main(folder, most):
     import torch
 
-    from conformance.samples import each_in_child, file_name
+    from conformance.samples import VERSION, file_name, served
 
     torch.set_num_threads(1)
-    sections()  # once, before the children
+    Path(folder, VERSION).write_text(torch.__version__)
 
-    def write(name, found):
-        Path(folder, file_name(name)).write_bytes(pickle.dumps(found))
+    def work(name):
+        found = pickle.dumps(recorded(name, most))
+        Path(folder, file_name(name)).write_bytes(found)
+        return 0
 
-    each_in_child(names, lambda name: write(name, recorded(name, most)), write)
+    served(work)
 
 
 if __name__ == "__main__":
@@ -313,4 +324,4 @@ if __name__ == "__main__":
         print("\n".join(database.sections()))
     else:
         packing.imported("torch")
-        database.main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
+        database.main(sys.argv[1], int(sys.argv[2]))

@@ -269,12 +269,23 @@ struct Window {
   Dims stride, padding, dilation;
 };
 
+// complex32 is computed in as complex64, as in pointwise ops, and rounded once.
+template <class F>
+Tensor in_complex64(const Tensor& x, const Tensor& w, const Tensor& bias, F&& f) {
+  const auto wide = [](const Tensor& t) { return t.defined() ? cast(t, DType::Complex64) : t; };
+  return cast(f(wide(x), wide(w), wide(bias)), DType::Complex32);
+}
+
 Tensor convolve_any(const char* op, int64_t dims, const Tensor& x, const Tensor& w,
                     const Tensor& bias, IntList stride, IntList padding, IntList dilation,
                     int64_t groups) {
   check_tensors(op, dims, x, w, bias, groups, false);
   const Window at{spread(op, "stride", stride, dims, 1), spread(op, "padding", padding, dims, 0),
                   spread(op, "dilation", dilation, dims, 1)};
+  if (x.dtype() == DType::Complex32)
+    return in_complex64(x, w, bias, [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+      return convolve_any(op, dims, a, b, c, stride, padding, dilation, groups);
+    });
   const bool single = x.dim() == dims + 1;
   for (uint32_t d = 0; d < uint32_t(dims); ++d) {
     const int64_t size = x.sizes()[size_t(x.dim() - dims + d)] + 2 * at.padding[d];
@@ -320,6 +331,10 @@ Tensor transpose_any(const char* op, int64_t dims, const Tensor& x, const Tensor
   const Window at{spread(op, "stride", stride, dims, 1), spread(op, "padding", padding, dims, 0),
                   spread(op, "dilation", dilation, dims, 1)};
   const Dims extra = spread(op, "output_padding", output_padding, dims, 0);
+  if (x.dtype() == DType::Complex32)
+    return in_complex64(x, w, bias, [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+      return transpose_any(op, dims, a, b, c, stride, padding, output_padding, groups, dilation);
+    });
   const bool single = x.dim() == dims + 1;
   const Tensor batch = single ? unsqueeze(x, 0) : x;
   Dims sizes{batch.sizes()[0], w.sizes()[1] * groups};

@@ -134,9 +134,14 @@ struct Heaviside
 struct Ldexp : Named<"ldexp"> {
   static constexpr bool in_place_safe = true;
   // An integer exponent takes no part in promotion; the power is computed wide, so that it does not
-  // overflow before x.
+  // overflow before x. A single one that takes no part either is as precise as the result.
   static Tensor call(const Tensor& x, const Tensor& exponent) {
-    if (is_differentiable(exponent.dtype())) return x * pow(Scalar(2.0), exponent);
+    if (is_differentiable(exponent.dtype())) {
+      const DType real = to_real(result_type(x, exponent));
+      const bool narrow = exponent.dim() == 0 && !exponent.is_complex() &&
+                          element_size(exponent.dtype()) < element_size(real);
+      return x * pow(Scalar(2.0), narrow ? cast(exponent, real) : exponent);
+    }
     const DType t = float_type(x.dtype());
     const Tensor y = x * pow(Scalar(2.0), cast(exponent, to_real(compute_type(t))));
     return y.dtype() == t ? y : cast(y, t);

@@ -2,6 +2,7 @@
 #include "device/pointwise.h"
 #include "ops/framework/data.h"
 #include "ops/framework/snapshot_node.h"
+#include "ops/pointwise/numbers.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/special_ops.h"
 
@@ -190,8 +191,9 @@ struct SpecialXlog1py : SpecialBinary<"special.xlog1py", SpecialFn::Xlog1py> {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& y) {
     Tensor for_x;
     if (c.wants(0))
-      for_x = masked_fill(g * log1p(y), logical_and(eq(x, wrap_number(0)), le(y, wrap_number(-1))),
-                          wrap_number(0));
+      for_x =
+          masked_fill(g * of_number(y, [](const Tensor& t) { return log1p(t); }),
+                      logical_and(eq(x, wrap_number(0)), le(y, wrap_number(-1))), wrap_number(0));
     return {for_x, c.wants(1) ? g * (x / (y + 1)) : Tensor()};
   }
 };
@@ -201,7 +203,8 @@ struct SpecialZeta : SpecialBinary<"special.zeta", SpecialFn::Zeta> {
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& s, const Tensor& q) {
     rush::check(!c.wants(0), ErrorKind::NotImplemented, "special.zeta",
                 "there is no gradient with respect to the first argument; detach() it");
-    return {Tensor(), g * (neg(s) * _special_zeta(s + 1, q))};
+    const Tensor next = of_number(s, [](const Tensor& t) { return t + 1; });
+    return {Tensor(), g * (neg(s) * _special_zeta(next, q))};
   }
 };
 

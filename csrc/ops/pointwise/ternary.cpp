@@ -4,6 +4,7 @@
 
 #include "ops/framework/data.h"
 #include "ops/framework/fits.h"
+#include "ops/pointwise/numbers.h"
 #include "ops/pointwise/pointwise.h"
 
 namespace rush {
@@ -178,8 +179,9 @@ struct Lerp : Named<"lerp"> {
   static constexpr uint32_t needs[] = {in(2), in(2), in(0) | in(1)};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& x, const Tensor& end,
                     const Tensor& weight) {
-    return {c.wants(0) ? g * conj(1 - weight) : Tensor(), c.wants(1) ? g * conj(weight) : Tensor(),
-            c.wants(2) ? g * conj(end - x) : Tensor()};
+    const auto rest = [](const Tensor& w) { return 1 - w; };
+    return {c.wants(0) ? g * conj(of_number(weight, rest)) : Tensor(),
+            c.wants(1) ? g * conj(weight) : Tensor(), c.wants(2) ? g * conj(end - x) : Tensor()};
   }
 };
 

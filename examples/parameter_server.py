@@ -36,9 +36,9 @@ def make_model():
 
 
 def load_data():
-    digits = load_digits()
-    x = torch.tensor(digits.data, dtype=torch.float32) / 16
-    y = torch.tensor(digits.target)
+    pixels, target = load_digits(return_X_y=True)
+    x = torch.tensor(pixels, dtype=torch.float32) / 16
+    y = torch.tensor(target)
     return (x[:1500], y[:1500]), (x[1500:], y[1500:])
 
 
@@ -147,7 +147,7 @@ def run(rank, trainers, epochs, together, lr):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--trainers", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--lr", type=float, default=0.05)

@@ -4,7 +4,7 @@ arguments: `ops.torchvision.nms`."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import rushlight
 from rushlight import _C
@@ -65,8 +65,7 @@ def _deform_conv2d_backward(
             x, w, moves, weights, shift, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
             groups, offset_groups, use_mask,
         )  # fmt: skip
-    found = rushlight.autograd.grad(out, leaves, grad, materialize_grads=True)
-    return cast("tuple[Tensor, ...]", found)
+    return rushlight.autograd.grad(out, leaves, grad, materialize_grads=True)
 
 
 _NAMES = "nms roi_align roi_pool ps_roi_align ps_roi_pool deform_conv2d"

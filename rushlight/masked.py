@@ -61,14 +61,40 @@ def _sum_dtype(input, dtype):
 
 def sum(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
         dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The sum of the elements that count; 0 where there is none."""
+    """The sum of the elements that count; 0 where there is none.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.sum(x, dim=1, mask=mask)
+        tensor([3.])
+    """
     filled = _masked(input, mask, 0, _sum_dtype(input, dtype))
     return filled.sum(_dims(input, dim), keepdim=keepdim)
 
 
 def prod(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
          dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The product of the elements that count; 1 where there is none."""
+    """The product of the elements that count; 1 where there is none.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.prod(x, dim=1, mask=mask)
+        tensor([2.])
+    """
     result = _masked(input, mask, 1, _sum_dtype(input, dtype))
     for d in sorted(_dims(input, dim), reverse=True):
         result = result.prod(d, keepdim=keepdim)
@@ -78,7 +104,19 @@ def prod(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bo
 def cumsum(
     input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Sums so far; what is masked adds nothing."""
+    """Sums so far; what is masked adds nothing.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dim.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.cumsum(x, 1, mask=mask)
+        tensor([[1., 3., 3.]])
+    """
     dtype = dtype or input.dtype
     return _masked(input, mask, 0).cumsum(dim, dtype=dtype).to(dtype)
 
@@ -86,40 +124,117 @@ def cumsum(
 def cumprod(
     input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Products so far; what is masked multiplies by 1."""
+    """Products so far; what is masked multiplies by 1.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dim.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.cumprod(x, 1, mask=mask)
+        tensor([[1., 2., 2.]])
+    """
     dtype = dtype or input.dtype
     return _masked(input, mask, 1).cumprod(dim, dtype=dtype).to(dtype)
 
 
 def amax(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
          dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The largest element that counts; the lowest number where there is none."""
+    """The largest element that counts; the lowest number where there is none.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.amax(x, dim=1, mask=mask)
+        tensor([2.])
+    """
     return _masked(input, mask, _lowest(input), dtype).amax(_dims(input, dim), keepdim=keepdim)
 
 
 def amin(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
          dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The smallest element that counts; the highest number where there is none."""
+    """The smallest element that counts; the highest number where there is none.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.amin(-x, dim=1, mask=mask)
+        tensor([-2.])
+    """
     return _masked(input, mask, _highest(input), dtype).amin(_dims(input, dim), keepdim=keepdim)
 
 
 def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False,
            dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Where the largest element that counts is, in PyTorch's way in the input's dtype."""
+    """Where the largest element that counts is, in PyTorch's way in the input's dtype.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dim; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.argmax(x, dim=1, mask=mask)
+        tensor([1.])
+    """
     found = _masked(input, mask, _lowest(input), dtype).argmax(dim, keepdim=keepdim)
     return found.to(dtype or input.dtype)
 
 
 def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False,
            dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Where the smallest element that counts is, in PyTorch's way in the input's dtype."""
+    """Where the smallest element that counts is, in PyTorch's way in the input's dtype.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dim; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.argmin(-x, dim=1, mask=mask)
+        tensor([1.])
+    """
     found = _masked(input, mask, _highest(input), dtype).argmin(dim, keepdim=keepdim)
     return found.to(dtype or input.dtype)
 
 
 def mean(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
          dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The mean of the elements that count; nan where there is none."""
+    """The mean of the elements that count; nan where there is none.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.mean(x, dim=1, mask=mask)
+        tensor([1.5000])
+    """
     dims = _dims(input, dim)
     total = sum(input, dims, keepdim=keepdim, dtype=dtype or input.dtype, mask=mask)
     if not (total.is_floating_point() or total.is_complex()):
@@ -129,7 +244,20 @@ def mean(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bo
 
 def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: _dtype | None = None,
            mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The lower median of the elements that count."""
+    """The lower median of the elements that count.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dim.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.median(x, dim=1, mask=mask)
+        tensor([1.])
+    """
     return _masked(input, mask, nan, dtype).nanmedian(dim, keepdim=keepdim).values
 
 
@@ -154,21 +282,65 @@ def _variance(input, dim, unbiased, correction, keepdim, dtype, mask):
 def var(input: Tensor, dim: int | tuple[int, ...] | None = None, unbiased: bool | None = None, *,
         correction: int | float | None = None, keepdim: bool = False, dtype: _dtype | None = None,
         mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The variance of the elements that count."""
+    """The variance of the elements that count.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; None for all.
+        unbiased: True is a correction of 1, False of 0.
+        correction: what is taken from the count that the sum is divided by.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.var(x, dim=1, correction=0, mask=mask)
+        tensor([0.2500])
+    """
     return _variance(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
 def std(input: Tensor, dim: int | tuple[int, ...] | None = None, unbiased: bool | None = None, *,
         correction: int | None = None, keepdim: bool = False, dtype: _dtype | None = None,
         mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The standard deviation of the elements that count."""
+    """The standard deviation of the elements that count.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; None for all.
+        unbiased: True is a correction of 1, False of 0.
+        correction: what is taken from the count that the sum is divided by.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.std(x, dim=1, correction=0, mask=mask)
+        tensor([0.5000])
+    """
     return _variance(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
 def norm(input: Tensor, ord: float | None = 2.0, dim: int | tuple[int, ...] | None = None, *,
          keepdim: bool = False, dtype: _dtype | None = None,
          mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The vector norm of the elements that count."""
+    """The vector norm of the elements that count.
+
+    Arguments:
+        input: a tensor.
+        ord: which norm, 2 unless told otherwise.
+        dim: along which dims; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.norm(x, 1.0, dim=1, mask=mask)
+        tensor([3.])
+    """
     fill = inf if ord == -inf or (ord is not None and ord < 0) else 0.0
     filled = _masked(input, mask, fill, dtype)
     return _C._vector_norm(filled, 2.0 if ord is None else ord, _dims(input, dim), keepdim)
@@ -176,7 +348,21 @@ def norm(input: Tensor, ord: float | None = 2.0, dim: int | tuple[int, ...] | No
 
 def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12,
               dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """input over its norm along dim."""
+    """input over its norm along dim.
+
+    Arguments:
+        input: a tensor.
+        ord: which norm.
+        dim: along which dim.
+        eps: the least number that is divided by.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.normalize(x, 1.0, 1, mask=mask)
+        tensor([[0.3333, 0.6667, 0.0000]])
+    """
     filled = _masked(input, mask, 0, dtype)
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return filled / size.clamp(min=eps)
@@ -185,27 +371,76 @@ def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12,
 def softmax(
     input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """softmax over the elements that count; the others get 0."""
+    """softmax over the elements that count; the others get 0.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dim.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.softmax(x, 1, mask=mask)
+        tensor([[0.2689, 0.7311, 0.0000]])
+    """
     return _masked(input, mask, -inf, dtype).softmax(dim)
 
 
 def log_softmax(
     input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The logarithm of softmax over the elements that count."""
+    """The logarithm of softmax over the elements that count.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dim.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.log_softmax(x, 1, mask=mask)
+        tensor([[-1.3133, -0.3133,    -inf]])
+    """
     return _masked(input, mask, -inf, dtype).log_softmax(dim)
 
 
 def softmin(
     input: Tensor, dim: int, *, dtype: _dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """softmax of the negated elements that count."""
+    """softmax of the negated elements that count.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dim.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.softmin(x, 1, mask=mask)
+        tensor([[0.7311, 0.2689, 0.0000]])
+    """
     return (-_masked(input, mask, inf, dtype)).softmax(dim)
 
 
 def logsumexp(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdim: bool = False,
               dtype: _dtype | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """log(sum(exp)) of the elements that count; -inf where there is none."""
+    """log(sum(exp)) of the elements that count; -inf where there is none.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; None for all.
+        keepdim: keep them with size 1.
+        dtype: convert to it first; None keeps the input's.
+        mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.logsumexp(x, dim=1, mask=mask)
+        tensor([2.3133])
+    """
     filled = _masked(input, mask, -inf if input.is_complex() else _lowest(input))
     return filled.logsumexp(_dims(input, dim), keepdim=keepdim).to(dtype or input.dtype)
 
@@ -213,7 +448,19 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...] | None = None, *, keepdi
 def logaddexp(input: Tensor, other: Tensor, *, dtype: _dtype | None = None,
               input_mask: Tensor | None = None,
               other_mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """log(exp(input) + exp(other)); what is masked adds nothing."""
+    """log(exp(input) + exp(other)); what is masked adds nothing.
+
+    Arguments:
+        input: a tensor.
+        other: the other operand.
+        dtype: convert to it first; None keeps the input's.
+        input_mask, other_mask: true where an element counts; None counts all.
+
+    Example:
+        >>> x, mask = rl.tensor([[1.0, 2.0, 4.0]]), rl.tensor([[True, True, False]])
+        >>> rl.masked.logaddexp(x, x, other_mask=mask)
+        tensor([[1.6931, 2.6931, 4.0000]])
+    """
     return _C.logaddexp(
         _masked(input, input_mask, -inf, dtype), _masked(other, other_mask, -inf, dtype)
     )

@@ -33,7 +33,22 @@ def _window(op, M, sym, shape, dtype=None, layout=None, device=None, requires_gr
 def exponential(M: int, *, center: bool | None = None, tau: float = 1.0, sym: bool = True,
                 dtype: _dtype | None = None, layout: layout | None = None, device: Device = None,
                 requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """exp(-|k - center| / tau)."""
+    """exp(-|k - center| / tau).
+
+    Arguments:
+        M: how many points.
+        center: where the middle is; only with sym=False.
+        tau: how slowly it falls.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.exponential(3, tau=2.0)
+        tensor([0.6065, 1.0000, 0.6065])
+    """
     if tau <= 0:
         raise ValueError(f"signal.windows.exponential: tau must be positive, got {tau}")
     if sym and center is not None:
@@ -48,7 +63,20 @@ def exponential(M: int, *, center: bool | None = None, tau: float = 1.0, sym: bo
 
 def cosine(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
            device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Half a period of a sine."""
+    """Half a period of a sine.
+
+    Arguments:
+        M: how many points.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.cosine(3, sym=False)
+        tensor([0.3827, 0.9239, 0.9239])
+    """
     return _window("signal.windows.cosine", M, sym, lambda k, n: (pi * (k + 0.5) / (n + 1)).sin(),
                    dtype, layout, device, requires_grad)  # fmt: skip
 
@@ -56,7 +84,21 @@ def cosine(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: lay
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: _dtype | None = None,
              layout: layout | None = None, device: Device = None,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """exp(-(k - middle)^2 / (2 std^2))."""
+    """exp(-(k - middle)^2 / (2 std^2)).
+
+    Arguments:
+        M: how many points.
+        std: the standard deviation, in points.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.gaussian(3, std=0.5)
+        tensor([0.1353, 1.0000, 0.1353])
+    """
     if std <= 0:
         raise ValueError(f"signal.windows.gaussian: std must be positive, got {std}")
     return _window("signal.windows.gaussian", M, sym,
@@ -67,7 +109,21 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: _dtype | None
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: _dtype | None = None,
            layout: layout | None = None, device: Device = None,
            requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A ratio of Bessel functions."""
+    """A ratio of Bessel functions.
+
+    Arguments:
+        M: how many points.
+        beta: how narrow it is.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.kaiser(3, beta=2.0)
+        tensor([0.4387, 1.0000, 0.4387])
+    """
     if beta < 0:
         raise ValueError(f"signal.windows.kaiser: beta must not be negative, got {beta}")
 
@@ -82,7 +138,21 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: _dtype | None
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: _dtype | None = None,
                    layout: layout | None = None, device: Device = None,
                    requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The sum of (-1)^i a[i] cos(2 pi i k / n)."""
+    """The sum of (-1)^i a[i] cos(2 pi i k / n).
+
+    Arguments:
+        M: how many points.
+        a: the factors.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.general_cosine(3, a=[0.6, 0.4], sym=True)
+        tensor([0.2000, 1.0000, 0.2000])
+    """
     if not isinstance(a, tuple | list):
         raise TypeError(f"signal.windows.general_cosine: a must be a list, got {type(a).__name__}")
     if not a:
@@ -99,42 +169,121 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: _dtyp
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: _dtype | None = None,
                     layout: layout | None = None, device: Device = None,
                     requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """alpha - (1 - alpha) cos(2 pi k / n)."""
+    """alpha - (1 - alpha) cos(2 pi k / n).
+
+    Arguments:
+        M: how many points.
+        alpha: the constant part; the cosine gets the rest.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.general_hamming(3, alpha=0.6)
+        tensor([0.2000, 1.0000, 0.2000])
+    """
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)  # fmt: skip
 
 
 def hamming(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
             device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Hamming's window."""
+    """Hamming's window.
+
+    Arguments:
+        M: how many points.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.hamming(4, sym=False)
+        tensor([0.0800, 0.5400, 1.0000, 0.5400])
+    """
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)  # fmt: skip
 
 
 def hann(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
          device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Hann's window, a squared sine."""
+    """Hann's window, a squared sine.
+
+    Arguments:
+        M: how many points.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.hann(4, sym=False)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device,
                            requires_grad=requires_grad)  # fmt: skip
 
 
 def blackman(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
              device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Blackman's window."""
+    """Blackman's window.
+
+    Arguments:
+        M: how many points.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.blackman(4, sym=False)[1:]
+        tensor([0.3400, 1.0000, 0.3400])
+    """
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout,
                           device=device, requires_grad=requires_grad)  # fmt: skip
 
 
 def nuttall(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
             device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Nuttall's window of four terms."""
+    """Nuttall's window of four terms.
+
+    Arguments:
+        M: how many points.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.nuttall(4, sym=False)
+        tensor([3.6280e-04, 2.2698e-01, 1.0000e+00, 2.2698e-01])
+    """
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, dtype=dtype,
                           layout=layout, device=device, requires_grad=requires_grad)  # fmt: skip
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: layout | None = None,
              device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Bartlett's window, a triangle."""
+    """Bartlett's window, a triangle.
+
+    Arguments:
+        M: how many points.
+        sym: symmetric; False leaves the last point out, for spectra.
+        dtype: float32 or float64; None is the default one.
+        layout: only strided.
+        device: where the window lies.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.signal.windows.bartlett(4, sym=False)
+        tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
     return _window("signal.windows.bartlett", M, sym, lambda k, n: 1 - (2 * k / n - 1).abs(),
                    dtype, layout, device, requires_grad)  # fmt: skip
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -39,6 +40,17 @@ def test_named_targets_exist(page):
     text = (ROOT / page).read_text()
     named = re.findall(r"(?:^|`)make (?:-\S+ \S+ )?(?:[A-Z]+=\S+ )?([a-z][\w-]*)", text, re.M)
     assert named and set(named) <= TARGETS, set(named) - TARGETS
+
+
+def test_public_ci_runs_what_is_no_part_of_the_tests():
+    """.github/workflows/checks.yml: the site, the ecosystem, the wheels, other Pythons, aarch64."""
+    text = (ROOT / ".github" / "workflows" / "checks.yml").read_text()
+    steps = [s for job in yaml.safe_load(text)["jobs"].values() for s in job["steps"]]
+    commands = [s["run"] for s in steps if "run" in s]
+    called = {re.match(r"make ([\w-]+)", c)[1] for c in commands if c.startswith("make ")}
+    assert called <= TARGETS and ".ci/run" in commands
+    assert called >= {"test-site", "ecosystem", "test-clients", "test-pythons", "wheel",
+                      "try-wheel", "test-aarch64"}  # fmt: skip
 
 
 @needs_make

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+import rushlight
+
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = "benchmarks codegen cmake csrc docs examples rushlight tests tools".split()
+FOLDERS = ".github benchmarks codegen cmake csrc docs examples rushlight tests tools".split()
 
 
 def load_tool(name):
@@ -97,17 +99,63 @@ def test_every_benchmark_is_listed():
 
 # ---- snippets; other tests run those of the pages that need more than the package ----
 
-GUIDES = """autograd data distributions doctor func multiprocessing nn optim porting quantization
-saving"""
+GUIDES = """autograd data distributions doctor func multiprocessing nested nn numerics optim porting
+quantization saving sparse site/index"""
+# Where the others are run.
+ELSEWHERE = {
+    "adding_an_op": "test_adding_an_op.py", "compile": "compiler/test_compile.py",
+    "custom_ops": "library/test_custom_ops_guide.py", "distributed": "distributed/test_guides.py",
+    "export": "export/test_export_guide.py", "fx": "fx/test_graphs.py",
+    "onnx": "onnx_export/test_export.py", "profiler": "profiler/test_output.py",
+    "programs": "jit/test_guide.py", "rpc": "distributed/test_guides.py",
+}  # fmt: skip
+
+
+def snippets(page):
+    return re.findall(r"(?ms)^```python$\n(.*?)^```$", (ROOT / "docs" / f"{page}.md").read_text())
+
+
+def test_no_page_with_snippets_is_forgotten():
+    docs = ROOT / "docs"
+    pages = {p.relative_to(docs).with_suffix("").as_posix() for p in docs.rglob("*.md")}
+    assert {p for p in pages if snippets(p)} == {*GUIDES.split(), *ELSEWHERE, "config", "cuda"}
+    for page, test in ELSEWHERE.items():
+        name = page.rpartition("/")[2]
+        assert f"{name}.md" in (text := (ROOT / "tests" / test).read_text()) or f'"{name}"' in text
 
 
 @pytest.mark.parametrize("guide", GUIDES.split())
 def test_snippets_of_guides_run(guide, tmp_path):
-    page = (ROOT / "docs" / f"{guide}.md").read_text()
     program = tmp_path / "program.py"
-    program.write_text("".join(re.findall(r"(?ms)^```python$\n(.*?)^```$", page)))
+    program.write_text("".join(snippets(guide)))
     done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True)
     assert program.stat().st_size and done.returncode == 0, done.stderr
+
+
+def test_snippets_about_settings():
+    """The second one is for those who add a setting, and names two that do not exist."""
+    use, add = snippets("config")
+    with rushlight.config.patch():
+        exec(use, {})
+        compile(add, "config.md", "exec")
+
+
+def test_snippets_about_gpus():
+    first, graphs = snippets("cuda")
+    compile(graphs, "cuda.md", "exec")
+    if rushlight.cuda.is_available():
+        model, criterion = rushlight.nn.Linear(8, 2).cuda(), rushlight.nn.CrossEntropyLoss()
+        batch = (rushlight.ones(4, 8).cuda(), rushlight.zeros(4).long().cuda())
+        optimizer = rushlight.optim.SGD(model.parameters(), lr=0.1)
+        space = {"model": model, "criterion": criterion, "optimizer": optimizer,
+                 "batches": [batch], "static_input": batch[0].clone(),
+                 "static_target": batch[1].clone()}  # fmt: skip
+        criterion(model(batch[0]), batch[1]).backward()  # what a graph records has run before
+        exec(first, space)
+        exec(graphs, space)
+    else:
+        with pytest.raises(RuntimeError, match="CUDA"):
+            exec(first, {})
 
 
 # ---- files ----

@@ -11,6 +11,7 @@
 
 #include "core/cpu_features.h"
 #include "core/error.h"
+#include "core/openmp.h"
 
 namespace rush {
 
@@ -21,6 +22,9 @@ namespace {
 constinit std::atomic<int> g_threads{0};  // 0: the default, not yet computed
 constinit std::atomic<int> g_interop_threads{0};
 constinit std::atomic<bool> g_forked_child{false};
+
+// What tell_openmp last said on this thread; 0: nothing.
+constinit thread_local int t_told = 0;
 
 constexpr int kNoQuota = 1 << 20;
 
@@ -77,11 +81,16 @@ int cgroup_quota() {
   return best;
 }
 
+// 0: not set.
+int threads_of_environment() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (text == nullptr) return 0;
+  const long wanted = std::strtol(text, nullptr, 10);  // of a list "4,2" the outermost level
+  return wanted > 0 && wanted <= kNoQuota ? int(wanted) : 0;
+}
+
 int default_threads() {
-  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
-    const long wanted = std::strtol(text, nullptr, 10);  // of a list "4,2" the outermost level
-    if (wanted > 0 && wanted <= kNoQuota) return int(wanted);
-  }
+  if (const int wanted = threads_of_environment()) return wanted;
   // With OMP_PROC_BIND this thread is bound to one core by now: its affinity no longer tells what
   // the process may use, but libgomp remembers.
   const bool bound = omp_get_proc_bind() != omp_proc_bind_false;
@@ -101,20 +110,39 @@ void after_fork_in_child() {
 // serial, or many children would start as many pools.
 [[gnu::constructor]] void watch_forks() { pthread_atfork(nullptr, nullptr, after_fork_in_child); }
 
+// Programs that run several pools of threads (threadpoolctl, and with it scikit-learn and joblib)
+// lower OpenMP's own number on the thread that calls: less than it begins with, and not what we
+// told it. Inside our loops the number is ours.
+int left_by_others() {
+  if (detail::t_in_parallel) return kNoQuota;
+  static const int wanted = threads_of_environment();
+  static const int first = wanted > 0 ? wanted : omp_get_num_procs();
+  const int left = omp_get_max_threads();
+  if (left == t_told) return kNoQuota;
+  return left < std::max(t_told, first) ? left : kNoQuota;
+}
+
 }  // namespace
 
 int num_threads() {
   if (g_forked_child.load(std::memory_order_relaxed)) return 1;
   int n = g_threads.load(std::memory_order_relaxed);
-  if (n > 0) return n;
-  const int fresh = default_threads();
-  return g_threads.compare_exchange_strong(n, fresh) ? fresh : n;
+  if (n == 0) {
+    const int fresh = default_threads();
+    if (g_threads.compare_exchange_strong(n, fresh)) n = fresh;
+  }
+  return n == 1 ? 1 : std::min(n, left_by_others());
+}
+
+void detail::tell_openmp(int n) {
+  t_told = n;
+  omp_set_num_threads(n);
 }
 
 void set_num_threads(int n) {
   check_argument(n > 0, "set_num_threads", "expected a positive number, got ", n);
   g_threads.store(n, std::memory_order_relaxed);
-  if (!g_forked_child.load(std::memory_order_relaxed)) omp_set_num_threads(n);
+  if (!g_forked_child.load(std::memory_order_relaxed)) detail::tell_openmp(n);
 }
 
 int num_interop_threads() {

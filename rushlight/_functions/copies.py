@@ -66,7 +66,11 @@ def _all_copied(name, views):
 
 def _named(name, function):
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{name.removesuffix('_copy')}, in memory of its own."
+    what = "tensors" if "Sequence" in str(function.__annotations__["out"]) else "a tensor"
+    function.__doc__ = (
+        f"`{name.removesuffix('_copy')}`, in memory of its own.\n\nArguments:\n"
+        f"    out: {what} to write the result to.\n"
+    )
     return function
 
 
@@ -133,19 +137,37 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: 
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """chunk."""
+    """Another name of `chunk`; PyTorch does not track that the pieces are views.
+
+    Arguments:
+        input: the tensor to cut.
+        chunks: how many pieces.
+        dim: along which dim.
+    """
     return input.chunk(chunks, dim)
 
 
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """split."""
+    """Another name of `split`; PyTorch does not track that the pieces are views.
+
+    Arguments:
+        input: the tensor to cut.
+        split_size: how long each piece is.
+        dim: along which dim.
+    """
     return input.split(split_size, dim)
 
 
 def unsafe_split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """split into the given sizes."""
+    """Another name of `split` for a list of sizes; PyTorch does not track the pieces as views.
+
+    Arguments:
+        input: the tensor to cut.
+        split_sizes: how long the pieces are.
+        dim: along which dim.
+    """
     return input.split(list(split_sizes), dim)
 
 

@@ -38,7 +38,19 @@ def _folded(bits):
 
 def hash_tensor(input: Tensor, dim: int | Sequence[int] | None = (), *, keepdim: bool = False,
                 mode: int = 0, out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The exclusive or of the elements' bits, as float64 or int64, along dims or of all."""
+    """The exclusive or of the elements' bits, as float64 or int64, along dims or of all.
+
+    Arguments:
+        input: a tensor.
+        dim: along which dims; () for all.
+        keepdim: keep them with size 1.
+        mode: only 0, exclusive or, is there.
+        out: a tensor of uint64 to write the result to.
+
+    Example:
+        >>> rl.hash_tensor(rl.tensor([[1, 2], [4, 8]]), dim=1)
+        tensor([ 3, 12], dtype=rushlight.uint64)
+    """
     if mode != 0:
         raise RuntimeError(f"hash_tensor: mode must be 0 (exclusive or), got {mode}")
     given = () if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)

@@ -28,12 +28,22 @@ has_mkl = has_spectral = has_cuda = has_mps = has_cudnn = has_mkldnn = False
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """Which C++ strings the library uses: today's."""
+    """Whether the library uses the strings of C++11: it does.
+
+    Example:
+        >>> rl.compiled_with_cxx11_abi()
+        True
+    """
     return True
 
 
 def get_file_path(*path_components: str) -> str:
-    """A path inside the package's folder."""
+    """A path inside the package's folder.
+
+    Example:
+        >>> rl.get_file_path("docs", "compatibility.md").endswith("rushlight/docs/compatibility.md")
+        True
+    """
     import os
 
     import rushlight
@@ -42,7 +52,12 @@ def get_file_path(*path_components: str) -> str:
 
 
 def is_vulkan_available() -> bool:
-    """Whether Vulkan devices are there: no."""
+    """Whether Vulkan devices are there: no.
+
+    Example:
+        >>> rl.is_vulkan_available()
+        False
+    """
     return False
 
 

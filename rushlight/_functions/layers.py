@@ -45,37 +45,100 @@ __all__ = [
 
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.dropout."""
+    """`nn.functional.dropout`, whose arguments have no defaults here.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+
+    Example:
+        >>> rl.dropout(rl.ones(3), 1.0, True), rl.dropout(rl.ones(3), 1.0, False)
+        (tensor([0., 0., 0.]), tensor([1., 1., 1.]))
+    """
     return _functional().dropout(input, p, train)
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.dropout in place."""
+    """The in-place form of `dropout`.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+    """
     return _functional().dropout(input, p, train, inplace=True)
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.alpha_dropout."""
+    """`nn.functional.alpha_dropout`, whose arguments have no defaults here.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+
+    Example:
+        >>> x = rl.randn(10_000)
+        >>> y = rl.alpha_dropout(x, 0.5, True)
+        >>> abs(y.mean().item()) < 0.1, abs(y.std().item() - 1) < 0.1
+        (True, True)
+    """
     return _functional().alpha_dropout(input, p, train)
 
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.alpha_dropout in place."""
+    """The in-place form of `alpha_dropout`.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+    """
     return input.copy_(_functional().alpha_dropout(input, p, train))
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.feature_alpha_dropout."""
+    """`nn.functional.feature_alpha_dropout`, whose arguments have no defaults here.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+
+    Example:
+        >>> x = rl.zeros(2, 3, 4)
+        >>> y = rl.feature_alpha_dropout(x, 0.5, True)
+        >>> (y == y[:, :, :1]).all()  # a channel goes or stays as a whole
+        tensor(True)
+    """
     return _functional().feature_alpha_dropout(input, p, train)
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.feature_alpha_dropout in place."""
+    """The in-place form of `feature_alpha_dropout`.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+    """
     return input.copy_(_functional().feature_alpha_dropout(input, p, train))
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Whole channels (dim 1) set to zero with probability p, the others scaled up."""
+    """Whole channels (dim 1) set to zero with probability p, the others scaled up.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+
+    Example:
+        >>> y = rl.feature_dropout(rl.ones(2, 8, 3), 0.5, True)
+        >>> sorted(set(y.sum(2).flatten().tolist()))
+        [0.0, 6.0]
+    """
     if not train or p == 0 or input.numel() == 0:
         return input.clone()
     if not 0 <= p <= 1:
@@ -86,12 +149,29 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """feature_dropout in place."""
+    """The in-place form of `feature_dropout`.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+    """
     return input.copy_(feature_dropout(input, p, train))
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """Dropout's result, and which elements were kept."""
+    """Dropout's result, and which elements were kept.
+
+    Arguments:
+        input: a tensor of any shape.
+        p: the chance of each element to become zero.
+        train: False gives the input as it is.
+
+    Example:
+        >>> y, kept = rl.native_dropout(rl.ones(100), 0.5, True)
+        >>> rl.equal(y, 2.0 * kept)
+        True
+    """
     if train is False:
         return input.clone(), _C.ones_like(input, dtype=_C.bool)
     keep = _C.rand(input.shape, device=input.device) >= p
@@ -100,7 +180,17 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
 
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """The gradient of native_dropout's input."""
+    """The gradient of native_dropout's input.
+
+    Arguments:
+        grad_output: the gradient of its first result.
+        mask: its second result.
+        scale: 1 / (1 - p).
+
+    Example:
+        >>> rl.native_dropout_backward(rl.ones(3), rl.tensor([True, False, True]), 2.0)
+        tensor([2., 0., 2.])
+    """
     return grad_output * mask * scale
 
 
@@ -115,7 +205,25 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """nn.functional.embedding_bag's result first; what PyTorch keeps for backward is empty here."""
+    """`nn.functional.embedding_bag`'s result first; what PyTorch keeps for backward is empty here.
+
+    Arguments:
+        weight: (rows, features), the vectors.
+        indices: which rows, all bags in one list.
+        offsets: where each bag begins in it.
+        scale_grad_by_freq: divide a row's gradient by how often it is in the batch.
+        mode: 0 adds the vectors of a bag, 1 takes their mean, 2 their maximum.
+        sparse: make the gradient of weight sparse.
+        per_sample_weights: factors of the vectors; only with mode 0.
+        include_last_offset: offsets also tell where the last bag ends.
+        padding_idx: a row that does not count.
+
+    Example:
+        >>> bags = rl.embedding_bag(rl.eye(3), rl.tensor([0, 1, 2]), rl.tensor([0, 2]), mode=1)
+        >>> bags[0]
+        tensor([[0.5000, 0.5000, 0.0000],
+                [0.0000, 0.0000, 1.0000]])
+    """
     result = _functional().embedding_bag(
         indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq,
         mode=("sum", "mean", "max")[mode], sparse=sparse, per_sample_weights=per_sample_weights,
@@ -126,7 +234,20 @@ def embedding_bag(
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """A convolution over (time, batch, channel), with weights (kernel, in, out)."""
+    """A convolution over (time, batch, channel), with weights (kernel, in, out).
+
+    Arguments:
+        input: (time, batch, channels).
+        weight: (kernel size, channels, channels of the result).
+        bias: one number per channel of the result.
+        pad: zeros at both ends of the time.
+
+    Example:
+        >>> rl.conv_tbc(rl.ones(3, 1, 1), rl.ones(3, 1, 2), rl.zeros(2), pad=1).squeeze()
+        tensor([[2., 2.],
+                [3., 3.],
+                [2., 2.]])
+    """
     moved = input.permute(1, 2, 0)
     result = _functional().conv1d(moved, weight.permute(2, 1, 0), bias, padding=pad)
     return result.permute(2, 0, 1)
@@ -135,7 +256,20 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """nn.functional.grid_sample with its options as numbers."""
+    """`nn.functional.grid_sample`, with its options as numbers.
+
+    Arguments:
+        input: (N, C, H, W) or (N, C, D, H, W).
+        grid: where to look, from -1 to 1: (N, H', W', 2) or (N, D', H', W', 3).
+        interpolation_mode: 0 bilinear, 1 nearest, 2 bicubic.
+        padding_mode: outside there are 0 zeros, 1 the nearest element, 2 reflections.
+        align_corners: -1 and 1 are the centres of the corner elements, not their far edges.
+
+    Example:
+        >>> x = rl.arange(4.0).view(1, 1, 2, 2)
+        >>> rl.grid_sampler_2d(x, rl.zeros(1, 1, 1, 2), 0, 0, False).item()
+        1.5
+    """
     return _functional().grid_sample(
         input, grid, ("bilinear", "nearest", "bicubic")[interpolation_mode],
         ("zeros", "border", "reflection")[padding_mode], align_corners,
@@ -149,7 +283,19 @@ grid_sampler_3d = grid_sampler_2d
 def native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None,
                       bias: Tensor | None,
                       eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """layer_norm, and the mean and 1 / deviation of each row."""
+    """layer_norm, and the mean and 1 / deviation of each row.
+
+    Arguments:
+        input: a tensor whose last dims are normalised.
+        normalized_shape: the sizes of those dims.
+        weight, bias: a factor and a summand per element of them, or None.
+        eps: is added to the variance.
+
+    Example:
+        >>> y, mean, rstd = rl.native_layer_norm(rl.tensor([[1.0, 3.0]]), [2], None, None, 0.0)
+        >>> y, mean, rstd
+        (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
+    """
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     variance, mean = _C.var_mean(input.detach(), dims, correction=0, keepdim=True)
     result = _functional().layer_norm(input, normalized_shape, weight, bias, eps)
@@ -159,7 +305,21 @@ def native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Te
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int,
                       HxW: int, group: int,
                       eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """group_norm, and the mean and 1 / deviation of each group."""
+    """group_norm, and the mean and 1 / deviation of each group.
+
+    Arguments:
+        input: (N, C, ...).
+        weight, bias: a factor and a summand per channel, or None.
+        N, C, HxW: samples, channels, and elements of a channel.
+        group: how many groups the channels are cut into.
+        eps: is added to the variance.
+
+    Example:
+        >>> x = rl.tensor([[[1.0, 3.0], [10.0, 10.0]]])
+        >>> y, mean, rstd = rl.native_group_norm(x, None, None, 1, 2, 2, 2, 1.0)
+        >>> mean, rstd
+        (tensor([[ 2., 10.]]), tensor([[0.7071, 1.0000]]))
+    """
     grouped = input.reshape(N, group, C // group * HxW)
     variance, mean = _C.var_mean(grouped, 2, correction=0)
     result = _functional().group_norm(input, group, weight, bias, eps)
@@ -170,7 +330,22 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
                       running_mean: Tensor | None, running_var: Tensor | None, training: bool,
                       momentum: float, eps: float, *, out: Sequence[Tensor] | None = None
                       ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """batch_norm, and the mean and 1 / deviation it used."""
+    """batch_norm, and the mean and 1 / deviation it used (empty where it did not compute them).
+
+    Arguments:
+        input: (N, C, ...).
+        weight, bias: a factor and a summand per channel, or None.
+        running_mean, running_var: statistics that training updates and evaluation uses.
+        training: normalise by this batch.
+        momentum: how much of the running statistics a batch replaces.
+        eps: is added to the variance.
+        out: tensors to write the three results to.
+
+    Example:
+        >>> x = rl.tensor([[1.0], [3.0]])
+        >>> rl.native_batch_norm(x, None, None, None, None, True, 0.1, 0.0)[1:]
+        (tensor([2.]), tensor([1.]))
+    """
     dims = [d for d in range(input.ndim) if d != 1]
     result = _C.batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps, True
@@ -197,7 +372,23 @@ def _batch_norm_with_update(input, weight, bias, running_mean, running_var, mome
 def max_pool2d_with_indices_backward(grad_output: Tensor, self: Tensor, kernel_size: Any,
                                      stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
                                      indices: Tensor) -> Tensor:  # fmt: skip
-    """The gradient of max_pool2d's input: each one goes to the place its maximum came from."""
+    """The gradient of max_pool2d's input: each one goes to the place its maximum came from.
+
+    Arguments:
+        grad_output: the gradient of the result.
+        self: the input.
+        kernel_size, stride, padding, dilation, ceil_mode: as max_pool2d had them; `indices` say
+            it all.
+        indices: what max_pool2d gave with return_indices.
+
+    Example:
+        >>> x = rl.tensor([[[1.0, 4.0], [3.0, 2.0]]])
+        >>> _, places = F.max_pool2d(x, 2, return_indices=True)
+        >>> args = (2, 2, 0, 1, False, places)
+        >>> rl.max_pool2d_with_indices_backward(rl.ones(1, 1, 1), x, *args)
+        tensor([[[0., 1.],
+                 [0., 0.]]])
+    """
     rows = self.shape[:-2]
     flat = self.reshape(*rows, self.shape[-2] * self.shape[-1]).clone().zero_()
     length = indices.shape[-2] * indices.shape[-1]

@@ -107,7 +107,19 @@ def renorm(
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scales down the rows that are named and whose norm is larger than max_norm."""
+    """Scales down the rows that are named and whose norm is larger than max_norm.
+
+    Arguments:
+        input: a matrix; it is changed.
+        indices: the rows.
+        max_norm: the largest norm that a row may have.
+        norm_type: the p of the norm.
+
+    Example:
+        >>> rl.embedding_renorm_(rl.full((2, 2), 3.0), rl.tensor([1]), 2.0, 1.0)
+        tensor([[3., 3.],
+                [1., 1.]])
+    """
     rows = indices.reshape(-1).unique()
     found = input.detach().index_select(0, rows)
     norms = _C._vector_norm(found, norm_type, (1,), True)

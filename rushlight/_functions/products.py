@@ -18,17 +18,30 @@ __all__ = [
 
 
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Another name of `mm`; the first may be sparse."""
+    """Another name of `mm`; the first may be sparse.
+
+    Arguments:
+        input, mat2: the matrices.
+    """
     return _C.mm(input, mat2)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Another name of `mm`; the first may be sparse."""
+    """Another name of `mm`; the first may be sparse.
+
+    Arguments:
+        input, mat2: the matrices.
+    """
     return _C.mm(input, mat2)
 
 
 def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """hspmm by its first name: the rows that are not empty, as a sparse tensor."""
+    """Another name of `hspmm`: the rows that are not empty, as a sparse tensor.
+
+    Arguments:
+        input: a sparse matrix.
+        mat2: a dense one.
+    """
     from rushlight.sparse._products import hspmm
 
     return hspmm(input, mat2)

@@ -59,7 +59,19 @@ def quantize_per_tensor(
     zero_point: int | Tensor,
     dtype: Any,
 ) -> Tensor | tuple[Any, ...]:
-    """input as integers of dtype (quint8, qint8, qint32): round(input / scale) + zero_point."""
+    """input as integers of dtype (quint8, qint8, qint32): round(input / scale) + zero_point.
+
+    Arguments:
+        input: a float32 tensor, or several of them.
+        scale: the size of a step; for several tensors a tensor of them.
+        zero_point: the integer that stands for 0.
+        dtype: rl.quint8, rl.qint8 or rl.qint32.
+
+    Example:
+        >>> x = rl.quantize_per_tensor(rl.tensor([-1.0, 0.26, 2.0]), 0.5, 10, rl.quint8)
+        >>> x.int_repr(), x.dequantize()
+        (tensor([ 8, 11, 14], dtype=rushlight.uint8), tensor([-1.0000,  0.5000,  2.0000]))
+    """
     from rushlight._quantized.tensor import Quantizer, quantized
 
     if not isinstance(input, Tensor):
@@ -87,7 +99,20 @@ def quantize_per_channel(
 ) -> Tensor:
     """As quantize_per_tensor, with a scale and a zero point for each index along axis.
 
-    Zero points may lie between integers: they are floats then."""
+    Zero points may lie between integers: they are floats then.
+
+    Arguments:
+        input: a float32 tensor.
+        scales, zero_points: one number per index of axis.
+        axis: the dim of the channels.
+        dtype: rl.quint8, rl.qint8 or rl.qint32.
+
+    Example:
+        >>> scales, zeros = rl.tensor([0.5, 0.1]), rl.tensor([0, 0])
+        >>> rl.quantize_per_channel(rl.ones(2, 1), scales, zeros, 0, rl.qint8).int_repr()
+        tensor([[ 2],
+                [10]], dtype=rushlight.int8)
+    """
     from rushlight._quantized.tensor import Quantizer, quantized
 
     _check_float("quantize_per_channel", input)
@@ -157,7 +182,18 @@ def choose_range(low: float, high: float, least: int, most: int) -> tuple[float,
 def quantize_per_tensor_dynamic(
     input: Tensor, dtype: Any, reduce_range: bool
 ) -> Tensor | tuple[Any, ...]:
-    """quantize_per_tensor with the scale and zero point that the numbers at hand need."""
+    """quantize_per_tensor with the scale and zero point that the numbers at hand need.
+
+    Arguments:
+        input: a float32 tensor.
+        dtype: rl.quint8 or rl.qint8; rl.float16 gives input in half precision.
+        reduce_range: use 7 bits.
+
+    Example:
+        >>> x = rl.quantize_per_tensor_dynamic(rl.tensor([-1.0, 1.55]), rl.quint8, False)
+        >>> round(x.q_scale(), 4), x.q_zero_point()
+        (0.01, 100)
+    """
     _check_float("quantize_per_tensor_dynamic", input)
     if dtype == _C.float16:
         return input.half()
@@ -173,7 +209,15 @@ def quantize_per_tensor_dynamic(
 
 
 def dequantize(input: Tensor | Sequence[Tensor]) -> Tensor | tuple[Any, ...]:
-    """The numbers that a quantized tensor stands for, in float32; of any other, its float32."""
+    """The numbers that a quantized tensor stands for, in float32; of any other, its float32.
+
+    Arguments:
+        input: a tensor, or several of them.
+
+    Example:
+        >>> rl.dequantize(rl.quantize_per_tensor(rl.tensor([0.9]), 0.5, 0, rl.qint8))
+        tensor([1.])
+    """
     if not isinstance(input, Tensor):
         return tuple(dequantize(x) for x in input)
     return input.dequantize() if input.is_quantized else input.to(_C.float32)
@@ -191,32 +235,86 @@ def qscheme(input: Tensor) -> QuantizationScheme:
 
 
 def int_repr(input: Tensor) -> Tensor:
-    """The integers of a quantized tensor."""
+    """The integers of a quantized tensor.
+
+    Arguments:
+        input: a quantized tensor.
+
+    Example:
+        >>> rl.int_repr(rl.quantize_per_tensor(rl.tensor([1.5]), 0.5, 0, rl.qint8))
+        tensor([3], dtype=rushlight.int8)
+    """
     return _asked("int_repr", input)
 
 
 def q_scale(input: Tensor) -> float:
-    """The scale of a tensor that was quantized as a whole."""
+    """The scale of a tensor that was quantized as a whole.
+
+    Arguments:
+        input: a quantized tensor.
+
+    Example:
+        >>> rl.q_scale(rl.quantize_per_tensor(rl.tensor([1.5]), 0.5, 0, rl.qint8))
+        0.5
+    """
     return _asked("q_scale", input)
 
 
 def q_zero_point(input: Tensor) -> int:
-    """The zero point of a tensor that was quantized as a whole."""
+    """The zero point of a tensor that was quantized as a whole.
+
+    Arguments:
+        input: a quantized tensor.
+
+    Example:
+        >>> rl.q_zero_point(rl.quantize_per_tensor(rl.tensor([1.5]), 0.5, 7, rl.qint8))
+        7
+    """
     return _asked("q_zero_point", input)
 
 
 def q_per_channel_scales(input: Tensor) -> Tensor:
-    """The scales of a tensor that was quantized by channels."""
+    """The scales of a tensor that was quantized by channels.
+
+    Arguments:
+        input: what `quantize_per_channel` gave.
+
+    Example:
+        >>> scales, zeros = rl.tensor([0.5]), rl.tensor([0])
+        >>> x = rl.quantize_per_channel(rl.ones(1, 1), scales, zeros, 0, rl.qint8)
+        >>> rl.q_per_channel_scales(x)
+        tensor([0.5000], dtype=rushlight.float64)
+    """
     return _asked("q_per_channel_scales", input)
 
 
 def q_per_channel_zero_points(input: Tensor) -> Tensor:
-    """The zero points of a tensor that was quantized by channels."""
+    """The zero points of a tensor that was quantized by channels.
+
+    Arguments:
+        input: what `quantize_per_channel` gave.
+
+    Example:
+        >>> scales, zeros = rl.tensor([0.5]), rl.tensor([3])
+        >>> x = rl.quantize_per_channel(rl.ones(1, 1), scales, zeros, 0, rl.qint8)
+        >>> rl.q_per_channel_zero_points(x)
+        tensor([3])
+    """
     return _asked("q_per_channel_zero_points", input)
 
 
 def q_per_channel_axis(input: Tensor) -> int:
-    """The dim of the channels of a tensor that was quantized by them."""
+    """The dim of the channels of a tensor that was quantized by them.
+
+    Arguments:
+        input: what `quantize_per_channel` gave.
+
+    Example:
+        >>> scales, zeros = rl.tensor([0.5]), rl.tensor([0])
+        >>> x = rl.quantize_per_channel(rl.ones(1, 1), scales, zeros, 1, rl.qint8)
+        >>> rl.q_per_channel_axis(x)
+        1
+    """
     return _asked("q_per_channel_axis", input)
 
 
@@ -257,7 +355,21 @@ def fake_quantize_per_tensor_affine(
     quant_max: int,
 ) -> Tensor:
     """input rounded to the steps of quantize_per_tensor, as floats; the gradient passes where
-    input lies within quant_min and quant_max."""
+    input lies within quant_min and quant_max.
+
+    Arguments:
+        input: a floating tensor.
+        scale: the size of a step.
+        zero_point: the integer that stands for 0.
+        quant_min, quant_max: the first and the last step.
+
+    Example:
+        >>> x = rl.tensor([0.6, 9.0], requires_grad=True)
+        >>> y = rl.fake_quantize_per_tensor_affine(x, 0.5, 0, 0, 7)
+        >>> y.sum().backward()
+        >>> y.detach(), x.grad
+        (tensor([0.5000, 3.5000]), tensor([1., 0.]))
+    """
     name = "fake_quantize_per_tensor_affine"
     _check_fake(name, input, quant_min, quant_max)
     is_tensor = isinstance(zero_point, Tensor)
@@ -277,7 +389,20 @@ def fake_quantize_per_tensor_affine(
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index of axis."""
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index of axis.
+
+    Arguments:
+        input: a floating tensor.
+        scale, zero_point: one number per index of axis.
+        axis: the dim of the channels.
+        quant_min, quant_max: the first and the last step.
+
+    Example:
+        >>> scale, zero = rl.tensor([1.0, 0.5]), rl.tensor([0, 0], dtype=rl.int32)
+        >>> rl.fake_quantize_per_channel_affine(rl.full((2, 1), 1.3), scale, zero, 0, 0, 255)
+        tensor([[1.0000],
+                [1.5000]])
+    """
     name = "fake_quantize_per_channel_affine"
     _check_fake(name, input, quant_min, quant_max)
     if scale.dtype not in (_C.float32, _C.bfloat16):

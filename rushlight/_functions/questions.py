@@ -139,7 +139,15 @@ def get_device(input: Tensor) -> int:
 
 
 def get_device_module(device: Device = None) -> ModuleType:
-    """The module of a kind of device: rushlight.cuda for "cuda"."""
+    """The module of a kind of device: rushlight.cuda for "cuda".
+
+    Arguments:
+        device: a device or its name; None is the accelerator that is there.
+
+    Example:
+        >>> rl.get_device_module(device="cuda").__name__
+        'rushlight.cuda'
+    """
     import importlib
 
     kind = "cuda" if device is None else _C.device(device).type
@@ -166,7 +174,15 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def is_distributed(input: Tensor) -> bool:
-    """False: a tensor lies in one process."""
+    """False: a tensor lies in one process.
+
+    Arguments:
+        input: a tensor.
+
+    Example:
+        >>> rl.is_distributed(rl.ones(2))
+        False
+    """
     return False
 
 

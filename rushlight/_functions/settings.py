@@ -68,12 +68,27 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether an operator without repeatable results should only warn."""
+    """Whether an operator without repeatable results should only warn.
+
+    Example:
+        >>> rl.is_deterministic_algorithms_warn_only_enabled()
+        False
+    """
     return _mode == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same setting as a word or a number: 'default' (0), 'warn' (1) or 'error' (2)."""
+    """What `use_deterministic_algorithms` sets, as one word or number.
+
+    Arguments:
+        debug_mode: 'default' (0), 'warn' (1) or 'error' (2).
+
+    Example:
+        >>> rl.set_deterministic_debug_mode("warn")
+        >>> rl.get_deterministic_debug_mode()
+        1
+        >>> rl.set_deterministic_debug_mode(0)
+    """
     number = _MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if number not in (0, 1, 2):
         raise RuntimeError("set_deterministic_debug_mode: expected 'default', 'warn', 'error' or "
@@ -82,7 +97,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0: default, 1: warn, 2: error."""
+    """What set_deterministic_debug_mode was told: 0 default, 1 warn, 2 error.
+
+    Example:
+        >>> rl.get_deterministic_debug_mode()
+        0
+    """
     return _mode
 
 
@@ -125,23 +145,56 @@ def set_default_tensor_type(t: type | str, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """Whether warnings repeat."""
+    """What set_warn_always was told.
+
+    Example:
+        >>> rl.is_warn_always_enabled()
+        False
+    """
     return _warn_always
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Whether warnings repeat; kept only."""
+    """Whether warnings of PyTorch's that come once should repeat; it is kept, and changes nothing.
+
+    Arguments:
+        b: yes or no.
+
+    Example:
+        >>> rl.set_warn_always(False)
+        >>> rl.is_warn_always_enabled()
+        False
+    """
     global _warn_always
     _warn_always = bool(b)
 
 
 def set_flush_denormal(mode: bool, /) -> bool:
-    """Whether tiny numbers become zero; False says that this is not supported."""
+    """Asks for tiny numbers to become zero; the answer False says that this is not supported.
+
+    Arguments:
+        mode: on or off.
+
+    Example:
+        >>> rl.set_flush_denormal(True)
+        False
+    """
     return False
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """autograd.set_detect_anomaly."""
+    """`autograd.set_detect_anomaly` for the rest of the program.
+
+    Arguments:
+        mode: whether errors of backward say where forward was, and NaNs raise.
+        check_nan: look for NaNs.
+
+    Example:
+        >>> rl.set_anomaly_enabled(True, check_nan=False)
+        >>> rl.is_anomaly_enabled(), rl.is_anomaly_check_nan_enabled()
+        (True, False)
+        >>> rl.set_anomaly_enabled(False, check_nan=True)
+    """
     from rushlight.autograd import set_detect_anomaly
 
     set_detect_anomaly(mode, check_nan)

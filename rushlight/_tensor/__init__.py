@@ -14,13 +14,14 @@ def method(function):
 
 
 def methods_of(module, names, told_by="rushlight"):
-    """Makes functions of a module, which is imported when one of them is called, methods; their
-    docstrings are those of another module's functions."""
-    for name in names.split():
-        setattr(Tensor, name, _calling(module, name, told_by))
+    """Makes functions of a module, which is imported when one of them is called, methods: a dict
+    has their docstrings, else they are those of another module's functions."""
+    told = names if isinstance(names, dict) else {}
+    for name in told or names.split():
+        setattr(Tensor, name, _calling(module, name, told.get(name, f"See {told_by}.{name}.")))
 
 
-def _calling(module, name, told_by):
+def _calling(module, name, doc):
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         import importlib
 
@@ -28,7 +29,7 @@ def _calling(module, name, told_by):
 
     run.__name__ = name
     run.__qualname__ = f"Tensor.{name}"
-    run.__doc__ = f"See {told_by}.{name}."
+    run.__doc__ = doc
     run.calls = module, name  # for who needs the function itself
     return run
 

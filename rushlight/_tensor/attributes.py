@@ -39,7 +39,18 @@ def show(self: Tensor, path: FileLike | None = None) -> Picture:
 
     Notebooks draw what is returned, terminals print it, and with a path it is written as PNG.
     Values between 0 and 1 and bytes are taken as they are, others from the smallest to the
-    largest; NaN and infinity are red. Needs NumPy."""
+    largest; NaN and infinity are red. Needs NumPy.
+
+    Arguments:
+        path: where to write the picture.
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "eye.png")
+        >>> picture = rl.eye(8).show(path)
+        >>> os.path.exists(path)
+        True
+    """
     from rushlight._tensor.pictures import picture_of
 
     return picture_of(self, path)
@@ -77,13 +88,26 @@ Tensor.__rdiv__ = Tensor.__rtruediv__  # Python 2's name, which PyTorch has kept
 
 @method
 def is_distributed(self: Tensor) -> bool:
-    """False: a tensor lies in one process."""
+    """False: a tensor lies in one process.
+
+    Example:
+        >>> rl.ones(2).is_distributed()
+        False
+    """
     return False
 
 
 @method
 def is_same_size(self: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape."""
+    """Whether both have the same shape.
+
+    Arguments:
+        other: another tensor.
+
+    Example:
+        >>> rl.ones(2).is_same_size(rl.ones(2, 1))
+        False
+    """
     return self.shape == other.shape
 
 
@@ -91,7 +115,15 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
 def dim_order(
     self: Tensor, ambiguity_check: bool | Sequence[_memory_format] = False
 ) -> tuple[int, ...]:
-    """The dimensions from the outermost to the innermost in memory."""
+    """The dimensions from the outermost to the innermost in memory.
+
+    Arguments:
+        ambiguity_check: accepted; strides that allow several orders give the first of them.
+
+    Example:
+        >>> rl.ones(2, 3, 4).transpose(0, 1).dim_order(ambiguity_check=False)
+        (1, 0, 2)
+    """
     strides = self.stride()
     return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
 

@@ -31,7 +31,13 @@ methods_of(
     """dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
     q_zero_point""",
 )
-methods_of(_QUANTIZATION, "qscheme", told_by=_QUANTIZATION)
+_QSCHEME = """How the tensor is quantized, such as per_tensor_affine.
+
+Example:
+    >>> rl.quantize_per_tensor(rl.ones(2), 0.5, 0, rl.qint8).qscheme()
+    rushlight.per_tensor_affine
+"""
+methods_of(_QUANTIZATION, {"qscheme": _QSCHEME})
 
 for _name in REMOVED:
     if _name != "matrix_rank":
@@ -40,7 +46,12 @@ for _name in REMOVED:
 
 @method
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
-    """The sum over the dimensions that were broadcast from `size`."""
+    """The sum over the dimensions that were broadcast from `size`.
+
+    Example:
+        >>> rl.ones(2, 3).sum_to_size(1, 3)
+        tensor([[2., 2., 2.]])
+    """
     size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     extra = self.ndim - len(size)
     shape = tuple(self.shape)
@@ -59,13 +70,28 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 
 @method
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What a module does with a loaded value for this parameter: `other`, or a copy in place."""
+    """What a module does with a loaded value for this parameter: `other`, or a copy in place.
+
+    Arguments:
+        other: the value that was loaded.
+        assign: take it itself, instead of copying it.
+
+    Example:
+        >>> x = rl.zeros(2)
+        >>> x.module_load(rl.ones(2), assign=True), x
+        (tensor([1., 1.]), tensor([0., 0.]))
+    """
     return other.detach() if assign else self.detach().copy_(other)
 
 
 @method
 def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """narrow, in memory of its own."""
+    """`narrow`, in memory of its own.
+
+    Arguments:
+        dim: along which dim.
+        start, length: where the part begins, and how long it is.
+    """
     if not -self.ndim <= dim < self.ndim:
         raise _C.RangeError(f"narrow_copy: dim {dim} is out of range for {self.ndim} dimensions")
     return self.narrow(dim, start, length).clone()
@@ -73,19 +99,38 @@ def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 @method
 def unsafe_chunk(self: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """chunk, in PyTorch without tracking that the pieces are views."""
+    """Another name of `chunk`; PyTorch does not track that the pieces are views.
+
+    Arguments:
+        chunks: how many pieces.
+        dim: along which dim.
+    """
     return self.chunk(chunks, dim)
 
 
 @method
 def unsafe_split(self: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """split, in PyTorch without tracking that the pieces are views."""
+    """Another name of `split`; PyTorch does not track that the pieces are views.
+
+    Arguments:
+        split_size: how long each piece is.
+        dim: along which dim.
+    """
     return self.split(split_size, dim)
 
 
 @method
 def cholesky(self: Tensor, upper: bool = False) -> Tensor:
-    """The factor L of L L^T (or its transpose)."""
+    """The factor L of L L^T (or its transpose): the old form of `linalg.cholesky`.
+
+    Arguments:
+        upper: give the transpose of L.
+
+    Example:
+        >>> rl.tensor([[4.0, 2.0], [2.0, 2.0]]).cholesky(upper=True)
+        tensor([[2., 1.],
+                [0., 1.]])
+    """
     from rushlight import linalg
 
     return linalg.cholesky(self, upper=upper)
@@ -99,7 +144,18 @@ def cov(
     fweights: Tensor | None = None,
     aweights: Tensor | None = None,
 ) -> Tensor:
-    """The covariance of the rows."""
+    """The covariance of the rows, see `rl.cov`.
+
+    Arguments:
+        correction: the number of observations minus this is what sums are divided by.
+        fweights: how often each column was observed.
+        aweights: how much each column counts.
+
+    Example:
+        >>> rl.tensor([[0.0, 2.0], [3.0, 1.0]]).cov(correction=0)
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
+    """
     from rushlight._functions.statistics import cov as run
 
     return run(self, correction=correction, fweights=fweights, aweights=aweights)
@@ -107,7 +163,13 @@ def cov(
 
 @method
 def corrcoef(self: Tensor) -> Tensor:
-    """The correlation of the rows."""
+    """The correlation of the rows, see `rl.corrcoef`.
+
+    Example:
+        >>> rl.tensor([[0.0, 2.0], [3.0, 1.0]]).corrcoef()
+        tensor([[ 1., -1.],
+                [-1.,  1.]])
+    """
     from rushlight._functions.statistics import corrcoef as run
 
     return run(self)
@@ -115,7 +177,18 @@ def corrcoef(self: Tensor) -> Tensor:
 
 @method
 def renorm(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """The slices along dim, those with a larger norm scaled down to maxnorm."""
+    """The slices along dim, those with a larger norm scaled down to maxnorm.
+
+    Arguments:
+        p: the p of the norm.
+        dim: along which dim slices are taken.
+        maxnorm: the largest norm that a slice may have.
+
+    Example:
+        >>> rl.tensor([[3.0, 3.0], [1.0, 0.0]]).renorm(1, 0, 2.0)
+        tensor([[1., 1.],
+                [1., 0.]])
+    """
     from rushlight._functions.norms import renorm as run
 
     return run(self, p, dim, maxnorm)
@@ -123,13 +196,28 @@ def renorm(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 @method
 def renorm_(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """renorm in place."""
+    """The in-place form of `renorm`.
+
+    Arguments:
+        p: the p of the norm.
+        dim: along which dim slices are taken.
+        maxnorm: the largest norm that a slice may have.
+    """
     return self.copy_(self.renorm(p, dim, maxnorm))
 
 
 @method
 def to_dense(self: Tensor, dtype: _dtype | None = None, *, masked_grad: bool = True) -> Tensor:
-    """A sparse tensor with all its elements; a dense one as it is."""
+    """A sparse tensor with all its elements; a dense one as it is.
+
+    Arguments:
+        dtype: of the result; None keeps it.
+        masked_grad: the gradient has elements only where the sparse tensor has them.
+
+    Example:
+        >>> rl.sparse_coo_tensor([[1]], [2.0], (3,)).to_dense(rl.int64)
+        tensor([0, 2, 0])
+    """
     if self.layout is not _C.strided:
         from rushlight.sparse._convert import to_dense
 

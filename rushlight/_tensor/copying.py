@@ -110,7 +110,17 @@ def new_tensor(
     device: Device = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A new tensor from data, with this tensor's dtype and device unless others are given."""
+    """A new tensor from data, with this tensor's dtype and device unless others are given.
+
+    Arguments:
+        data: numbers, lists of them, or a tensor, which is copied.
+        dtype, device: of the new tensor; None takes this one's.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.ones(1, dtype=rl.float64).new_tensor([1, 2], requires_grad=True)
+        tensor([1., 2.], dtype=rushlight.float64, requires_grad=True)
+    """
     dtype = self.dtype if dtype is None else dtype
     device = self.device if device is None else device
     if isinstance(data, Tensor):
@@ -122,7 +132,15 @@ def new_tensor(
 @method
 def new(self: Tensor, *args: Any, device: Device = None) -> Tensor:
     """PyTorch's first way to make a tensor of the same type: from sizes (uninitialised), from data,
-    or from a tensor, whose memory and graph it then has."""
+    or from a tensor, whose memory and graph it then has.
+
+    Arguments:
+        device: of the new tensor; None takes this one's.
+
+    Example:
+        >>> rl.ones(1).new([1, 2], device="cpu")
+        tensor([1., 2.])
+    """
     if len(args) == 1 and isinstance(args[0], Tensor):
         if args[0].dtype != self.dtype:
             raise TypeError(f"new: expected a tensor of {self.dtype}, got {args[0].dtype}")

@@ -16,13 +16,23 @@ from rushlight.types import Device
 
 @method
 def storage(self: Tensor) -> TypedStorage:
-    """The elements under the tensor, as PyTorch's old TypedStorage."""
+    """The elements under the tensor, as PyTorch's old TypedStorage.
+
+    Example:
+        >>> rl.arange(4)[2:].storage().tolist()
+        [0, 1, 2, 3]
+    """
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
 
 @method
 def storage_type(self: Tensor) -> type[TypedStorage]:
-    """The class of the tensor's storage."""
+    """The class of the tensor's storage.
+
+    Example:
+        >>> rl.ones(2).storage_type().__name__
+        'TypedStorage'
+    """
     return TypedStorage
 
 
@@ -33,13 +43,24 @@ def _typed_storage(self):
 
 @method
 def const_data_ptr(self: Tensor) -> int:
-    """The address of the first element."""
+    """The address of the first element, for those who only read.
+
+    Example:
+        >>> x = rl.ones(2)
+        >>> x.const_data_ptr() == x.data_ptr()
+        True
+    """
     return self.data_ptr()
 
 
 @method
 def share_memory_(self: Tensor) -> Tensor:
-    """Moves the memory under the tensor, in place, to where other processes can map it."""
+    """Moves the memory under the tensor, in place, to where other processes can map it.
+
+    Example:
+        >>> rl.ones(2).share_memory_().is_shared()
+        True
+    """
     if self.device.type != "cuda":
         _C._share_storage(self.untyped_storage())
     return self
@@ -47,7 +68,12 @@ def share_memory_(self: Tensor) -> Tensor:
 
 @method
 def is_shared(self: Tensor) -> bool:
-    """True when other processes see the same memory, or can: all memory of GPUs can be sent."""
+    """True when other processes see the same memory, or can: all memory of GPUs can be sent.
+
+    Example:
+        >>> rl.ones(2).is_shared()
+        False
+    """
     return self.device.type == "cuda" or self.untyped_storage().is_shared()
 
 
@@ -58,7 +84,18 @@ def cuda(
     non_blocking: bool = False,
     memory_format: _memory_format = _C.preserve_format,
 ) -> Tensor:
-    """A copy on a CUDA device; raises where there is none."""
+    """A copy on a CUDA device; the tensor itself if it is there; raises where there is none.
+
+    Arguments:
+        device: which GPU; None is the current one.
+        non_blocking: do not wait for a copy from pinned memory.
+        memory_format: of the copy.
+
+    Example:
+        >>> x = rl.ones(2)
+        >>> (x.cuda(0) if rl.cuda.is_available() else x).cpu()
+        tensor([1., 1.])
+    """
     target = _C.device("cuda") if device is None else _C.device(device)
     if target.type != "cuda":
         raise _C.DeviceError(f"cuda: expected a CUDA device, got {target}")
@@ -67,19 +104,47 @@ def cuda(
 
 @method
 def pin_memory(self: Tensor, device: Device = None) -> Tensor:
-    """A copy in memory that a CUDA device reads directly; needs such a device."""
+    """A copy in memory that a CUDA device reads directly; needs such a device.
+
+    Arguments:
+        device: accepted; the current GPU is meant.
+
+    Example:
+        >>> x = rl.ones(2)
+        >>> (x.pin_memory(device="cuda") if rl.cuda.is_available() else x).sum()
+        tensor(2.)
+    """
     return _C._cuda.pin(self)
 
 
 @method
 def is_pinned(self: Tensor, device: Device = None) -> bool:
-    """Whether the memory is pinned for a CUDA device."""
+    """Whether the memory is pinned for a CUDA device.
+
+    Arguments:
+        device: accepted; the current GPU is meant.
+
+    Example:
+        >>> rl.ones(2).is_pinned(device="cuda")
+        False
+    """
     return _C._cuda.is_pinned(self)
 
 
 @method
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Tells the allocator that a stream uses this tensor, too: its memory waits for that stream."""
+    """Tells the allocator that a stream uses this tensor, too: its memory waits for that stream.
+
+    Arguments:
+        stream: a `cuda.Stream` that the tensor was not made in.
+
+    Example:
+        >>> try:
+        ...     rl.ones(2).record_stream(None)
+        ... except RuntimeError as error:
+        ...     print(error)
+        record_stream: needs a tensor on a CUDA device, this one is on cpu
+    """
     if not self.is_cuda:
         raise _C.DeviceError(
             f"record_stream: needs a tensor on a CUDA device, this one is on {self.device}"
@@ -95,7 +160,19 @@ def set_(
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Puts the memory of a tensor or storage under this tensor, in the given geometry."""
+    """Puts the memory of a tensor or storage under this tensor, in the given geometry.
+
+    Arguments:
+        source: a tensor or a storage; None leaves an empty tensor.
+        storage_offset: where the first element is.
+        size, stride: the geometry; None takes the source's.
+
+    Example:
+        >>> x, y = rl.empty(0), rl.arange(6.0)
+        >>> x.set_(y, 1, (2, 2), (2, 1))
+        tensor([[1., 2.],
+                [3., 4.]])
+    """
     if source is None:
         found = _C.empty(0, dtype=self.dtype, device=self.device)
     elif isinstance(source, Tensor):
@@ -129,7 +206,16 @@ def _over_storage(self, source, offset, size, stride):
 
 @method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both tensors have the same geometry over the same memory."""
+    """Whether both tensors have the same geometry over the same memory.
+
+    Arguments:
+        tensor: the other one.
+
+    Example:
+        >>> x = rl.ones(4)
+        >>> x.is_set_to(x.view(4)), x.is_set_to(x.view(2, 2))
+        (True, False)
+    """
     same_memory = self.untyped_storage()._cdata == tensor.untyped_storage()._cdata
     return (
         same_memory
@@ -151,25 +237,60 @@ def _call_per_element(op, self, function, *others):
 
 @method
 def apply_(self: Tensor, callable: Callable[..., Any]) -> Tensor:
-    """Replaces each element by callable(element). Slow: Python runs for every one."""
+    """Replaces each element by callable(element). Slow: Python runs for every one.
+
+    Arguments:
+        callable: a function of one number.
+
+    Example:
+        >>> rl.arange(3.0).apply_(lambda v: v * 10)
+        tensor([ 0., 10., 20.])
+    """
     return _call_per_element("apply_", self, callable)
 
 
 @method
 def map_(self: Tensor, tensor: Tensor, callable: Callable[..., Any]) -> Tensor:
-    """Replaces each element by callable(element, element of tensor)."""
+    """Replaces each element by callable(element, element of tensor).
+
+    Arguments:
+        tensor: the other operand.
+        callable: a function of two numbers.
+
+    Example:
+        >>> rl.arange(3.0).map_(rl.ones(3), lambda a, b: a + b)
+        tensor([1., 2., 3.])
+    """
     return _call_per_element("map_", self, callable, tensor)
 
 
 @method
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
-    """Replaces each element by callable(element, element of x, element of y)."""
+    """Replaces each element by callable(element, element of x, element of y).
+
+    Arguments:
+        x, y: the other operands.
+        callable: a function of three numbers.
+
+    Example:
+        >>> rl.arange(3.0).map2_(rl.ones(3), rl.ones(3), lambda a, b, c: a + b + c)
+        tensor([2., 3., 4.])
+    """
     return _call_per_element("map2_", self, callable, x, y)
 
 
 @method
 def to_device(self: Tensor, device: Device, /, *, stream: Any = None) -> Tensor:
-    """The Array API standard's name of ``to``."""
+    """The Array API standard's name of ``to``.
+
+    Arguments:
+        device: where the result shall be.
+        stream: accepted; copies are made in the current stream.
+
+    Example:
+        >>> rl.ones(2).to_device("cpu", stream=None).device
+        device(type='cpu')
+    """
     return self.to(device)
 
 
@@ -185,6 +306,7 @@ def _refuse_device(kind):
         )
 
     move.__name__ = kind
+    move.__doc__ = "Not available: there is no such device; this Rushlight has the CPU and CUDA."
     return move
 
 

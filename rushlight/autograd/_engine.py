@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
+from typing import Any, overload
 
 from rushlight import _C
 from rushlight._C import Tensor
@@ -138,6 +138,18 @@ def _laid_out(x, gradient):
     return gradient.contiguous()
 
 
+@overload
+def grad(outputs: Any, inputs: Mapping[str, Tensor],
+         grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+         allow_unused: bool | None = None, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> dict[str, Tensor]: ...  # fmt: skip
+@overload
+def grad(outputs: Any, inputs: Tensor | Sequence[Any] | Iterator[Any] | ValuesView[Any],
+         grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+         retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+         allow_unused: bool | None = None, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> tuple[Tensor, ...]: ...  # fmt: skip
 def grad(
     outputs: Any,
     inputs: Any,

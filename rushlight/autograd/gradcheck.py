@@ -330,13 +330,13 @@ class _Check:
             for p, x, g in zip(self.places, self.wanted, grads, strict=True):
                 if g is None:
                     continue
-                if tuple(g.shape) != tuple(x.shape):  # type: ignore[attr-defined]
+                if tuple(g.shape) != tuple(x.shape):
                     raise GradcheckError(
-                        f"grad has shape {tuple(g.shape)}, but input {p} has {tuple(x.shape)}"  # type: ignore[attr-defined]
+                        f"grad has shape {tuple(g.shape)}, but input {p} has {tuple(x.shape)}"
                     )
-                if check_dtypes and g.dtype != x.dtype:  # type: ignore[attr-defined]
+                if check_dtypes and g.dtype != x.dtype:
                     raise GradcheckError(
-                        f"Gradient has dtype mismatch: {g.dtype} for input {p} of {x.dtype}"  # type: ignore[attr-defined]
+                        f"Gradient has dtype mismatch: {g.dtype} for input {p} of {x.dtype}"
                     )
 
     def check_undefined(self) -> None:

@@ -440,7 +440,21 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False,
           *, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """Q input3, Q^H input3, input3 Q or input3 Q^H, with the Q that geqrf keeps as reflections in
-    input and their factors input2."""
+    input and their factors input2.
+
+    Arguments:
+        input, input2: what `geqrf` gave.
+        input3: the matrix to multiply.
+        left: Q is the left factor.
+        transpose: take the adjoint of Q.
+        out: a tensor to write the result into.
+
+    Example:
+        >>> A = rl.tensor([[3.0, 1.0], [4.0, 2.0]])
+        >>> rl.ormqr(*rl.geqrf(A), A, transpose=True).abs().round(decimals=3)
+        tensor([[5.0000, 2.2000],
+                [0.0000, 0.4000]])
+    """
     tau, other = input2, input3
     need_matrices("ormqr", input=input, other=other)
     side = other.shape[-2 if left else -1]

@@ -106,6 +106,18 @@ def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor |
 
     Matrices are dense here, so they come from the full decomposition, which is exact: the iteration
     and its parameters have nothing to do.
+
+    Arguments:
+        A: (..., m, m), symmetric.
+        k: how many; None is as many as X has columns, or 1.
+        B: (..., m, m), positive definite; None is the identity.
+        X: vectors to begin with; only their number counts.
+        largest: the largest (None: yes) or the smallest.
+        n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: accepted.
+
+    Example:
+        >>> rl.lobpcg(rl.diag(rl.tensor([1.0, 3.0, 2.0])), k=2, largest=False)[0]
+        tensor([1., 2.])
     """
     k = (X.shape[-1] if X is not None else 1) if k is None else k
     size = A.shape[-1]

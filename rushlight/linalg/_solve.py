@@ -136,7 +136,22 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True,
 def triangular_solve(input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
                      unitriangular: bool = False, *, out: Sequence[Tensor] | None = None
                      ) -> return_types.triangular_solve:  # fmt: skip
-    """X with A X = input, A triangular, and A: the old form of linalg.solve_triangular."""
+    """X with A X = input, A triangular, and A: the old form of linalg.solve_triangular.
+
+    Arguments:
+        input: (..., m, k), the right-hand sides.
+        A: (..., m, m).
+        upper: A is upper triangular, else lower.
+        transpose: solve with the transpose of A.
+        unitriangular: take the diagonal of A as ones.
+        out: tensors to write the two results into.
+
+    Example:
+        >>> A = rl.tensor([[2.0, 1.0], [0.0, 1.0]])
+        >>> rl.triangular_solve(rl.ones(2, 1), A, transpose=True).solution
+        tensor([[0.5000],
+                [0.5000]])
+    """
     need_matrices("triangular_solve", input=input, A=A)
     A, b = same_batch("triangular_solve", A, input)
     if transpose:

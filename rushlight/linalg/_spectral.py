@@ -64,7 +64,18 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 @autocast_policy(cpu="float32")
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True, *,
             out: Sequence[Tensor] | None = None) -> return_types.svd:  # fmt: skip
-    """U, S and V (not its adjoint): the old form of linalg.svd."""
+    """U, S and V (not its adjoint): the old form of linalg.svd.
+
+    Arguments:
+        input: (..., m, n).
+        some: leave out what meets no singular value.
+        compute_uv: False gives zeros for U and V.
+        out: tensors to write the results into, in their order.
+
+    Example:
+        >>> rl.svd(rl.tensor([[3.0, 0.0], [0.0, 4.0]]), compute_uv=False).S
+        tensor([4., 3.])
+    """
     if not compute_uv:
         rows, cols = input.shape[-2:]
         zeros = [input.new_zeros(*input.shape[:-2], n, n) for n in (rows, cols)]

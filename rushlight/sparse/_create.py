@@ -154,6 +154,22 @@ def sparse_coo_tensor(
     """A tensor of layout sparse_coo: values at indices, of which there is one row per sparse dim.
 
     Values at the same index add up. With a size alone, an empty tensor.
+
+    Arguments:
+        indices: (sparse dims, elements), where the values are.
+        values: (elements, ...), one number per index, or a whole tensor.
+        size: the whole tensor's sizes; None finds the smallest that fit.
+        dtype, device: of the values; None takes those that are given.
+        pin_memory: put it into page-locked memory.
+        requires_grad: record what is done with it.
+        check_invariants: check all that the layout promises, not only what memory needs.
+        is_coalesced: the indices are in order, and each is there once.
+
+    Example:
+        >>> x = rl.sparse_coo_tensor([[0, 1, 1], [2, 0, 0]], [3.0, 4.0, 5.0], (2, 3))
+        >>> x.to_dense()
+        tensor([[0., 0., 3.],
+                [9., 0., 0.]])
     """
     name = "sparse_coo_tensor"
     if values is None and (indices is None or size is None):
@@ -294,7 +310,27 @@ def sparse_compressed_tensor(
     dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
     requires_grad: bool = False, check_invariants: bool | None = None,
 ) -> SparseTensor:  # fmt: skip
-    """A tensor of layout sparse_csr, sparse_csc, sparse_bsr or sparse_bsc."""
+    """A tensor of layout sparse_csr, sparse_csc, sparse_bsr or sparse_bsc.
+
+    Arguments:
+        compressed_indices: where each row (column, for csc and bsc) begins among the values, and
+            where the last one ends.
+        plain_indices: the column (row) of each value.
+        values: the numbers, or blocks of them.
+        size: the whole tensor's sizes; None finds the smallest that fit.
+        dtype, device: of the values; None takes those that are given.
+        pin_memory: put it into page-locked memory.
+        requires_grad: record what is done with it.
+        check_invariants: check all that the layout promises, not only what memory needs.
+        layout: one of the four.
+
+    Example:
+        >>> rl.sparse_compressed_tensor(
+        ...     [0, 1, 2], [1, 0], [5.0, 6.0], (2, 2), layout=rl.sparse_csr
+        ... ).to_dense()
+        tensor([[0., 5.],
+                [6., 0.]])
+    """
     return _compressed(
         "sparse_compressed_tensor", layout, (compressed_indices, plain_indices), values, size,
         dtype, device, pin_memory, requires_grad, check_invariants,
@@ -329,8 +365,30 @@ def _compressed_of(name: str) -> Callable[..., SparseTensor]:
     function.__name__ = function.__qualname__ = name
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__annotations__ = {p.name: p.annotation for p in kept} | {"return": "Tensor"}
-    function.__doc__ = f"A tensor of layout {NAMES[layout]}: {words[0]}, {words[1]}, values."
+    function.__doc__ = _described(name, layout, words)
     return function
+
+
+def _described(name: str, layout: Any, words: tuple[str, str]) -> str:
+    """The docstring of one layout's function; the rest of it stands at the general one."""
+    rows, columns = ("row", "column") if layout in ROW_LAYOUTS else ("column", "row")
+    value, kind = ("[[[5.0]], [[6.0]]]", "blocks") if layout in BLOCK_LAYOUTS else (
+        "[5.0, 6.0]", "numbers")  # fmt: skip
+    rest = str(sparse_compressed_tensor.__doc__).partition("        size:")[2]
+    options = rest.partition("        layout:")[0].rstrip().replace("\n        ", "\n    ")
+    return f"""A tensor of layout {NAMES[layout]}: {words[0]}, {words[1]}, values.
+
+Arguments:
+    {words[0]}: where each {rows} begins among the values, and where the last one ends.
+    {words[1]}: the {columns} of each value.
+    values: the {kind}.
+    size:{options}
+
+Example:
+    >>> rl.{name}([0, 1, 2], [1, 0], {value}, (2, 2)).to_dense()
+    tensor([[0., {"5" if layout in ROW_LAYOUTS else "6"}.],
+            [{"6" if layout in ROW_LAYOUTS else "5"}., 0.]])
+"""
 
 
 sparse_csr_tensor = _compressed_of("sparse_csr_tensor")

@@ -390,17 +390,48 @@ def _into(name, made, out):
 
 
 def smm(input: Any, mat: Any) -> SparseTensor:
-    """The product of a sparse and a dense matrix, as a sparse one."""
+    """The product of a sparse and a dense matrix, as a sparse one.
+
+    Arguments:
+        input: the sparse matrix.
+        mat: the dense one.
+
+    Example:
+        >>> rl.smm(rl.eye(2).to_sparse(), rl.ones(2, 1)).layout
+        rushlight.sparse_coo
+    """
     return to_sparse(mm(input, mat, name="smm").to_dense())
 
 
 def hspmm(mat1: Tensor, mat2: Tensor) -> SparseTensor:
-    """A sparse times a dense matrix: the rows that are not empty, as a sparse tensor."""
+    """A sparse times a dense matrix: the rows that are not empty, as a sparse tensor.
+
+    Arguments:
+        mat1: the sparse matrix.
+        mat2: the dense one.
+
+    Example:
+        >>> x = rl.hspmm(rl.sparse_coo_tensor([[1], [0]], [3.0], (3, 2)), rl.ones(2, 2))
+        >>> x.indices(), x.values()
+        (tensor([[1]]), tensor([[3., 3.]]))
+    """
     return from_dense(mm(mat1, mat2, name="hspmm"), 1)
 
 
 def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> SparseTensor:
-    """beta * input + alpha * (mat1 @ mat2), where input and mat1 are sparse, as a sparse one."""
+    """beta * input + alpha * (mat1 @ mat2), where input and mat1 are sparse, as a sparse one.
+
+    Arguments:
+        input, mat1: sparse matrices.
+        mat2: a dense one.
+        beta, alpha: numbers.
+
+    Example:
+        >>> x = rl.eye(2).to_sparse()
+        >>> rl.sspaddmm(x, x, rl.ones(2, 2), beta=0, alpha=2).to_dense()
+        tensor([[2., 2.],
+                [2., 2.]])
+    """
     return input * beta + smm(mat1, mat2) * alpha
 
 

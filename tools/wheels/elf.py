@@ -2,7 +2,8 @@
 
 Both ask for `libgomp.so.1`. A system need not have it, and a bundled copy under that name would be
 taken for the system's by whatever is loaded later. So it travels under a name of ours, and both
-libraries ask for that one.
+libraries ask for that one. It begins as other packages' copies do: threadpoolctl, by which
+scikit-learn limits threads, knows a runtime by the beginning of its name.
 """
 
 import pathlib
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 
 SYSTEM_GOMP = "libgomp.so.1"
-OUR_GOMP = "librushlight_gomp.so.1"
+OUR_GOMP = "libgomp-rushlight.so.1"
 
 
 def patchelf(*arguments: str | pathlib.Path) -> str:

@@ -48,7 +48,7 @@ def main() -> None:
     assert convolved.shape == (2, 16, 62, 62)
     (onednn,) = loaded("libdnnl")
     (openmp,) = loaded("gomp")
-    assert "librushlight_gomp" in openmp, openmp
+    assert "libgomp-rushlight" in openmp, openmp
     print(f"convolutions by {onednn}, threads by {openmp}")
 
     _, s, vh = torch.linalg.svd(torch.randn(40, 30, dtype=torch.float64))

@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rushlight._C import Generator
@@ -94,7 +94,7 @@ class DataLoader(Generic[_T_co]):
 
     def __init__(
         self,
-        dataset: Dataset[Any],
+        dataset: Dataset[_T_co] | Sequence[_T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Sampler | Iterable | None = None,
@@ -115,7 +115,7 @@ class DataLoader(Generic[_T_co]):
     ) -> None:
         num_workers = _count("num_workers", num_workers)
         _check_worker_arguments(num_workers, timeout, prefetch_factor, persistent_workers)
-        self.dataset = dataset
+        self.dataset: Any = dataset  # `len` of it is asked for, which not every dataset has
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
         self.pin_memory = pin_memory
@@ -215,7 +215,7 @@ class DataLoader(Generic[_T_co]):
     def __len__(self) -> int:
         if not self._is_iterable:
             return len(self._index_sampler)
-        length = self._length_asked = len(self.dataset)  # type: ignore[arg-type]
+        length = self._length_asked = len(self.dataset)
         if self.batch_size is None:
             return length
         whole, rest = divmod(length, self.batch_size)

@@ -69,7 +69,7 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
         return ChainDataset([self, other])
 
 
-class TensorDataset(Dataset):
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Rows of tensors: sample i is the tuple of ``tensor[i]``.
 
     Arguments:
@@ -96,7 +96,7 @@ class TensorDataset(Dataset):
         return self.tensors[0].size(0)
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset[Any]):
     """Several datasets side by side: sample i is a tuple, or with keywords a dict, of theirs.
 
     Arguments:
@@ -164,8 +164,8 @@ class ConcatDataset(Dataset[_T_co]):
         ['a', 'b', 'c']
     """
 
-    def __init__(self, datasets: Iterable[Dataset]) -> None:
-        self.datasets = list(datasets)
+    def __init__(self, datasets: Iterable[Dataset[_T_co]]) -> None:
+        self.datasets: list[Dataset[_T_co]] = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset: datasets should not be an empty iterable")
         for dataset in self.datasets:
@@ -200,7 +200,7 @@ class ConcatDataset(Dataset[_T_co]):
         return self.cumulative_sizes
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[Any]):
     """Iterable datasets one after the other.
 
     Arguments:
@@ -249,8 +249,8 @@ class Subset(Dataset[_T_co]):
         ['c', 'a']
     """
 
-    def __init__(self, dataset: Dataset[Any], indices: Sequence[int]) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Dataset[_T_co], indices: Sequence[int]) -> None:
+        self.dataset: Any = dataset  # `len` of it is asked for, which not every dataset has
         self.indices = indices
 
     def __getitem__(self, idx: Any) -> _T_co:
@@ -261,7 +261,7 @@ class Subset(Dataset[_T_co]):
     def __getitems__(self, indices: list[int]) -> Any:
         keys = [self.indices[i] for i in indices]
         if callable(getattr(self.dataset, "__getitems__", None)):
-            return self.dataset.__getitems__(keys)  # type: ignore[attr-defined]
+            return self.dataset.__getitems__(keys)
         return [self.dataset[key] for key in keys]
 
     def __len__(self) -> int:

@@ -6,6 +6,7 @@
 
 #include "core/dynamic_library.h"
 #include "core/error.h"
+#include "core/openmp.h"
 #include "core/signal_stack.h"
 #include "core/threads.h"
 #include "cpu/vendor/onednn_matmul.h"
@@ -125,8 +126,13 @@ dnnl_stream_t stream() {
 
 int prepare_threads() {
   ensure_signal_stack();
-  const int wanted = in_parallel_region() || omp_in_parallel() ? 1 : num_threads();
-  if (omp_get_max_threads() != wanted) omp_set_num_threads(wanted);
+  const bool inside = in_parallel_region() || omp_in_parallel();
+  const int wanted = inside ? 1 : num_threads();
+  if (omp_get_max_threads() == wanted) return wanted;
+  if (inside)
+    omp_set_num_threads(1);  // for what is inside, and forgotten after it
+  else
+    detail::tell_openmp(wanted);
   return wanted;
 }
 

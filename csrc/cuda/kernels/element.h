@@ -20,6 +20,19 @@ struct alignas(sizeof(T) * V) Pack {
   T v[V];
 };
 
+// The same for a while: as words, which is how it lies in registers. The compiler takes packs of
+// short elements apart where they are loaded: it waits for them there, and needs a register for each.
+template <class T, int V>
+struct KeptPack {
+  using Word = conditional<sizeof(T) < 4 && V * sizeof(T) % 4 == 0, u32, T>;
+  using Words = Pack<Word, V* int(sizeof(T)) / int(sizeof(Word))>;
+  Words words;
+  KeptPack() = default;
+  RUSH_FN KeptPack(const Pack<T, V>& pack) : words(bit_cast<Words>(pack)) {}
+  RUSH_FN explicit KeptPack(const T* from) : words(*reinterpret_cast<const Words*>(from)) {}
+  RUSH_FN Pack<T, V> pack() const { return bit_cast<Pack<T, V>>(words); }
+};
+
 // ---- walking over strides ----
 
 template <class I, int Operands>

@@ -2,7 +2,7 @@
 // compute capability 9.0 on. A kernel says how many with RUSH_CLUSTER; neighbours are together.
 #pragma once
 
-#include "cuda/kernels/tensor_core.h"
+#include "cuda/kernels/async_copy.h"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define RUSH_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
@@ -12,12 +12,21 @@
 
 namespace rush {
 
-// All threads of all blocks of the cluster; what they wrote before is seen by all.
-RUSH_FN void wait_for_cluster() {
+// All threads of all blocks of the cluster; what they wrote before is seen by all. A block must not
+// end before the others have read from it: they arrive behind their reads, and it waits at its end.
+RUSH_FN void arrive_at_cluster() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+RUSH_FN void wait_for_arrivals() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
+}
+RUSH_FN void wait_for_cluster() {
+  arrive_at_cluster();
+  wait_for_arrivals();
 }
 
 // What is at this place of another block's shared memory.

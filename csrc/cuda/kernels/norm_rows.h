@@ -67,7 +67,34 @@ RUSH_FN RowMoments<C> moments_of_row(const T* row, int lane, i64 width) {
   return join_team<Team>(own, JoinMoments{});
 }
 
-// Of a row of n elements that its team holds, in two passes.
+// Of n elements that a team holds, in two passes: their mean, and the sum of squared deviations from
+// it (RMS norm: from 0).
+template <class C>
+struct HeldSums {
+  C mean, squares;
+};
+template <class C, bool centred = true, class T, int Team, int V, int Held>
+RUSH_FN HeldSums<C> sums_of_held(const HeldPacks<T, Team, V, Held>& x, int lane, i64 width, C n) {
+  C mean = 0, squares = 0;
+  if constexpr (centred) {
+    C sum = 0;
+    x.each(lane, width, [&](int k, i64) {
+      const Pack<T, V> own = x.p[k].pack();
+#pragma unroll
+      for (int j = 0; j < V; ++j) sum += convert<C>(own.v[j]);
+    });
+    mean = join_team<Team>(sum, JoinSum{}) / n;
+  }
+  x.each(lane, width, [&](int k, i64) {
+    const Pack<T, V> own = x.p[k].pack();
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const C gap = convert<C>(own.v[j]) - mean;
+      squares += gap * gap;
+    }
+  });
+  return {mean, join_team<Team>(squares, JoinSum{})};
+}
 template <class C>
 struct Statistics {
   C mean, rstd;
@@ -75,23 +102,8 @@ struct Statistics {
 template <class C, bool centred, class T, int Team, int V, int Held>
 RUSH_FN Statistics<C> statistics_of(const HeldPacks<T, Team, V, Held>& x, int lane, i64 width, C n,
                                     C eps) {
-  C mean = 0, squares = 0;
-  if constexpr (centred) {
-    C sum = 0;
-    x.each(lane, width, [&](int k, i64) {
-#pragma unroll
-      for (int j = 0; j < V; ++j) sum += convert<C>(x.p[k].v[j]);
-    });
-    mean = join_team<Team>(sum, JoinSum{}) / n;
-  }
-  x.each(lane, width, [&](int k, i64) {
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const C gap = convert<C>(x.p[k].v[j]) - mean;
-      squares += gap * gap;
-    }
-  });
-  return {mean, C(1) / math::sqrt(join_team<Team>(squares, JoinSum{}) / n + eps)};
+  const HeldSums<C> sums = sums_of_held<C, centred>(x, lane, width, n);
+  return {sums.mean, C(1) / math::sqrt(sums.squares / n + eps)};
 }
 
 // pack[j] = (pack[j] - mean) * rstd * weight[j] + bias[j]

@@ -109,12 +109,21 @@ __global__ void __launch_bounds__(kThreads) join_segments(JoinPairsArgs args) {
   after_earlier();
   constexpr int lanes = 8, columns = kThreads / lanes;
   const i64 c = i64(blockIdx.x) * columns + threadIdx.x % columns;
+  const auto part = [&](i64 s) {
+    const C* from = typed<C>(args.partial) + s * 2 * args.channels + c;
+    return PairSum<C>{from[0], from[args.channels]};
+  };
   PairSum<C> sum{0, 0};
-#pragma unroll 4
-  for (i64 s = threadIdx.x / columns; s < args.segments && c < args.channels; s += lanes) {
-    const C* part = typed<C>(args.partial) + s * 2 * args.channels + c;
-    sum = JoinPairs{}(sum, {part[0], part[args.channels]});
+  constexpr int kAtOnce = 8;  // loads under way, of either sum
+  i64 s = c < args.channels ? threadIdx.x / columns : args.segments;
+  for (; s + (kAtOnce - 1) * lanes < args.segments; s += kAtOnce * lanes) {
+    PairSum<C> few[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) few[k] = part(s + k * lanes);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) sum = JoinPairs{}(sum, few[k]);
   }
+  for (; s < args.segments; s += lanes) sum = JoinPairs{}(sum, part(s));
   sum = join_column<lanes>(sum, JoinPairs{});
   if (threadIdx.x >= columns || c >= args.channels) return;
   if (args.gb) typed<W>(args.gb)[c] = convert<W>(sum.plain);

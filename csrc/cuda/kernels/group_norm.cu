@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(kThreads) RUSH_CLUSTER(Blocks)
   __shared__ PairSum<C> warps[Held][kWarps], planes[Held];
   __shared__ C weights[Held];
   const GroupRow at(args, Blocks);
-  const int count = int(at.per_group) / Blocks, skipped = int(blockIdx.x % Blocks) * count;
+  const u32 count = u32(at.per_group) / Blocks, skipped = blockIdx.x % Blocks * count;
   const i64 first = at.first + skipped, base = at.row * at.width + skipped * args.inner;
   const PlanePacks<V, Held> packs(args.inner, count);
   const T *x = typed<T>(args.x) + base, *g = typed<T>(args.g) + base;
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(kThreads) RUSH_CLUSTER(Blocks)
   }
   __syncthreads();
   PairSum<C> means{0, 0};
-  for (int c = 0; c < count; ++c) {
+  for (u32 c = 0; c < count; ++c) {
     means.plain += weights[c] * planes[c].plain;
     means.along += weights[c] * planes[c].along;
   }

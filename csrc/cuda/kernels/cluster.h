@@ -12,11 +12,24 @@
 
 namespace rush {
 
-// All threads of all blocks of the cluster; what they wrote before is seen by all. A block must not
-// end before the others have read from it: they arrive behind their reads, and it waits at its end.
-RUSH_FN void arrive_at_cluster() {
+// All threads of all blocks of the cluster; what they wrote before is seen by all.
+RUSH_FN void wait_for_cluster() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// The same in two parts, for what one thread of each block wrote: that one publishes it first. A fence
+// in every thread takes longer than what small kernels do between two.
+RUSH_FN void publish_to_cluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("fence.acq_rel.cluster;" ::: "memory");
+#endif
+}
+RUSH_FN void arrive_at_cluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
 }
 RUSH_FN void wait_for_arrivals() {
@@ -24,9 +37,12 @@ RUSH_FN void wait_for_arrivals() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
-RUSH_FN void wait_for_cluster() {
-  arrive_at_cluster();
-  wait_for_arrivals();
+// A block must not end before the others have read from it: they arrive when they have what they read,
+// and it waits for their arrivals at its end.
+RUSH_FN void arrive_having([[maybe_unused]] float a, [[maybe_unused]] float b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::"f"(a), "f"(b) : "memory");
+#endif
 }
 
 // What is at this place of another block's shared memory.

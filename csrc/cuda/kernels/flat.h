@@ -36,13 +36,7 @@ struct Operand {
       for (int u = 0; u < U; ++u) raw[u] = KeptPack<In, V>(from + i64(u) * kThreads * V);
     }
   }
-  RUSH_FN Pack<C, V> pack(int u) const {
-    const Pack<In, V> own = raw[u].pack();
-    Pack<C, V> out;
-#pragma unroll
-    for (int k = 0; k < V; ++k) out.v[k] = convert<C>(own.v[k]);
-    return out;
-  }
+  RUSH_FN Pack<C, V> pack(int u) const { return widen<C>(raw[u]); }
 };
 // Of a flat launch.
 template <class C, class In, int V, int U, int Inputs>

@@ -32,15 +32,16 @@ struct GroupRow {
 
 // A pack of one channel, normalised, to its place.
 template <class C, class T, int V>
-RUSH_FN void write_normal(T* to, Pack<T, V> pack, C mean, C scale, C shift) {
+RUSH_FN void write_normal(T* to, const KeptPack<T, V>& kept, C mean, C scale, C shift) {
+  const Pack<C, V> x = widen<C>(kept);
+  Pack<T, V> out;
 #pragma unroll
-  for (int j = 0; j < V; ++j)
-    pack.v[j] = convert<T>((convert<C>(pack.v[j]) - mean) * scale + shift);
-  store_pack(to, pack);
+  for (int j = 0; j < V; ++j) out.v[j] = convert<T>((x.v[j] - mean) * scale + shift);
+  write_pack(to, out);
 }
 // The pack at i of a row.
 template <class C, class W, class T, int V>
-RUSH_FN void write_normal(const GroupNormArgs& args, const GroupRow& at, const Pack<T, V>& pack,
+RUSH_FN void write_normal(const GroupNormArgs& args, const GroupRow& at, const KeptPack<T, V>& pack,
                           i64 i, C mean, C rstd) {
   const i64 channel = at.first + quotient(i, args.inner);
   const C scale = rstd * parameter<C, W>(args.weight, channel, C(1));
@@ -74,14 +75,18 @@ RUSH_FN RowMoments<C> join_parts(const RowPart<Blocks>& part, C mean, C squares)
     return {C(part.packs) * V, mean, squares};
   } else {
     __shared__ C found[2];
-    if (threadIdx.x == 0) found[0] = mean, found[1] = squares;
-    wait_for_cluster();
+    if (threadIdx.x == 0) {
+      found[0] = mean, found[1] = squares;
+      publish_to_cluster();
+    }
+    arrive_at_cluster();
+    wait_for_arrivals();
     RowMoments<C> all = RowMoments<C>::none();
 #pragma unroll
     for (int r = 0; r < Blocks; ++r)
       all = JoinMoments{}(all, RowMoments<C>{C(part.count_of(r)) * V, read_of_block(&found[0], r),
                                              read_of_block(&found[1], r)});
-    arrive_at_cluster();
+    arrive_having(all.mean, all.squares);
     return all;
   }
 }
@@ -124,7 +129,7 @@ __global__ void __launch_bounds__(kThreads) RUSH_CLUSTER(Blocks)
       scale = rstd * parameter<C, W>(args.weight, at.first + channel, C(1));
       shift = parameter<C, W>(args.bias, at.first + channel, C(0));
     }
-    write_normal(typed<T>(args.y) + base + i, x.p[k].pack(), all.mean, scale, shift);
+    write_normal(typed<T>(args.y) + base + i, x.p[k], all.mean, scale, shift);
   });
   if (threadIdx.x == 0 && part.rank == 0) keep_statistics(args, at.row, all.mean, rstd);
   if constexpr (Blocks > 1) wait_for_arrivals();
@@ -140,7 +145,7 @@ __global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
   const C mean = moments.mean;
   const C rstd = C(1) / math::sqrt(moments.squares / C(at.width) + C(args.eps));
   for (i64 i = i64(threadIdx.x) * V; i < at.width; i += i64(kThreads) * V)
-    write_normal<C, W>(args, at, load_pack<V>(x + i), i, mean, rstd);
+    write_normal<C, W>(args, at, KeptPack<T, V>(x + i), i, mean, rstd);
   if (threadIdx.x == 0) keep_statistics(args, at.row, mean, rstd);
 }
 
@@ -155,7 +160,7 @@ __global__ void __launch_bounds__(kThreads) group_norm_apply(GroupNormArgs args)
   const C rstd = C(1) / math::sqrt(typed<C>(args.rstd)[at.row] + C(args.eps));
   const i64 step = i64(gridDim.y) * kThreads * V;
   for (i64 i = (i64(blockIdx.y) * kThreads + threadIdx.x) * V; i < at.width; i += step)
-    write_normal<C, W>(args, at, load_pack<V>(x + i), i, mean, rstd);
+    write_normal<C, W>(args, at, KeptPack<T, V>(x + i), i, mean, rstd);
 }
 template <class C>
 __global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args) {
@@ -169,24 +174,26 @@ __global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args
 
 // Adds the sums of a pack: of g, and of g times the normalised x.
 template <class C, class T, int V>
-RUSH_FN void add_pack(PairSum<C>& to, const Pack<T, V>& x, const Pack<T, V>& g, C mean, C rstd) {
+RUSH_FN void add_pack(PairSum<C>& to, const KeptPack<T, V>& xs, const KeptPack<T, V>& gs, C mean,
+                      C rstd) {
+  const Pack<C, V> x = widen<C>(xs), g = widen<C>(gs);
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    const C wide = convert<C>(g.v[j]);
-    to.plain += wide;
-    to.along += wide * (convert<C>(x.v[j]) - mean) * rstd;
+    to.plain += g.v[j];
+    to.along += g.v[j] * (x.v[j] - mean) * rstd;
   }
 }
 
 // gx of a pack of one channel, to its place. means: of w g, and of w g times the normalised x.
 template <class C, class T, int V>
-RUSH_FN void write_input_grad(T* to, Pack<T, V> x, const Pack<T, V>& g, C weight, C mean, C rstd,
-                              const PairSum<C>& means) {
+RUSH_FN void write_input_grad(T* to, const KeptPack<T, V>& xs, const KeptPack<T, V>& gs, C weight,
+                              C mean, C rstd, const PairSum<C>& means) {
   const C a = rstd * weight, b = rstd * rstd * means.along, c = rstd * means.plain;
+  const Pack<C, V> x = widen<C>(xs), g = widen<C>(gs);
+  Pack<T, V> out;
 #pragma unroll
-  for (int j = 0; j < V; ++j)
-    x.v[j] = convert<T>(a * convert<C>(g.v[j]) - b * (convert<C>(x.v[j]) - mean) - c);
-  store_pack(to, x);
+  for (int j = 0; j < V; ++j) out.v[j] = convert<T>(a * g.v[j] - (b * (x.v[j] - mean) + c));
+  write_pack(to, out);
 }
 
 // How a block shares a row out: each plane in packs, `per_plane` per thread, Held in all.
@@ -224,13 +231,17 @@ RUSH_FN PairSum<C> join_sums_of_blocks(const PairSum<C>& own) {
     return own;
   } else {
     __shared__ C found[2];
-    if (threadIdx.x == 0) found[0] = own.plain, found[1] = own.along;
-    wait_for_cluster();
+    if (threadIdx.x == 0) {
+      found[0] = own.plain, found[1] = own.along;
+      publish_to_cluster();
+    }
+    arrive_at_cluster();
+    wait_for_arrivals();
     PairSum<C> all{0, 0};
 #pragma unroll
     for (int r = 0; r < Blocks; ++r)
       all = JoinPairs{}(all, {read_of_block(&found[0], r), read_of_block(&found[1], r)});
-    arrive_at_cluster();
+    arrive_having(all.plain, all.along);
     return all;
   }
 }
@@ -257,7 +268,7 @@ __global__ void __launch_bounds__(kThreads) RUSH_CLUSTER(Blocks)
   if (threadIdx.x < count)
     weights[threadIdx.x] = parameter<C, W>(args.weight, first + threadIdx.x, C(1));
   PairSum<C> own{0, 0};
-  packs.each([&](int k, int, i64) { add_pack(own, px[k].pack(), pg[k].pack(), mean, rstd); },
+  packs.each([&](int k, int, i64) { add_pack(own, px[k], pg[k], mean, rstd); },
              [&](int plane) {
                own = join_team<kWarp>(own, JoinPairs{});
                if (threadIdx.x % kWarp == 0) warps[plane][threadIdx.x / kWarp] = own;
@@ -282,7 +293,7 @@ __global__ void __launch_bounds__(kThreads) RUSH_CLUSTER(Blocks)
   means.plain /= C(at.width), means.along /= C(at.width);
   T* gx = typed<T>(args.y) + base;
   packs.each([&](int k, int plane, i64 i) {
-    write_input_grad(gx + i, px[k].pack(), pg[k].pack(), weights[plane], mean, rstd, means);
+    write_input_grad(gx + i, px[k], pg[k], weights[plane], mean, rstd, means);
   });
   if constexpr (Blocks > 1) wait_for_arrivals();
 }
@@ -302,7 +313,7 @@ __global__ void __launch_bounds__(kThreads) group_norm_planes(GroupNormArgs args
   PairSum<C> sum{0, 0};
 #pragma unroll 4
   for (i64 i = i64(lane) * V; works && i < args.inner; i += i64(Team) * V)
-    add_pack(sum, load_pack<V>(x + i), load_pack<V>(g + i), mean, rstd);
+    add_pack(sum, KeptPack<T, V>(x + i), KeptPack<T, V>(g + i), mean, rstd);
   sum = join_team<Team>(sum, JoinPairs{});
   if (!works || lane != 0) return;
   C* out = typed<C>(args.partial) + sample * 2 * args.channels + channel;
@@ -328,8 +339,8 @@ __global__ void __launch_bounds__(kThreads) group_norm_backward(GroupNormArgs ar
   const i64 base = at.row * at.width, step = i64(gridDim.y) * kThreads * V;
   for (i64 i = (i64(blockIdx.y) * kThreads + threadIdx.x) * V; i < at.width; i += step) {
     const C weight = parameter<C, W>(args.weight, at.first + quotient(i, args.inner), C(1));
-    write_input_grad(typed<T>(args.y) + base + i, load_pack<V>(typed<T>(args.x) + base + i),
-                     load_pack<V>(typed<T>(args.g) + base + i), weight, mean, rstd, means);
+    write_input_grad(typed<T>(args.y) + base + i, KeptPack<T, V>(typed<T>(args.x) + base + i),
+                     KeptPack<T, V>(typed<T>(args.g) + base + i), weight, mean, rstd, means);
   }
 }
 

@@ -82,15 +82,19 @@ struct HeldRow {
     HeldPacks<T, Team, V, Held>::each(lane, width, [&](int k, i64 i) { f(k * V, i); });
   }
   // pack_at(i): the elements from i on.
+  // (Beyond the row they are zeros, and converted as well: under the condition of the loads each load
+  // would be waited for before the next one.)
   template <class F>
   RUSH_FN void load(F pack_at, int lane, i64 width) {
     HeldPacks<T, Team, V, Held> packs;
+    for (auto& p : packs.p) p = Pack<T, V>{};
     packs.each(lane, width, [&](int k, i64 i) { packs.p[k] = pack_at(i); });
-    each(lane, width, [&](int k, i64) {
-      const Pack<T, V> own = packs.p[k / V].pack();
 #pragma unroll
-      for (int j = 0; j < V; ++j) v[k + j] = convert<C>(own.v[j]);
-    });
+    for (int k = 0; k < Held; ++k) {
+      const Pack<C, V> own = widen<C>(packs.p[k]);
+#pragma unroll
+      for (int j = 0; j < V; ++j) v[k * V + j] = own.v[j];
+    }
   }
   // Element i becomes f(v[k], k); put(i, pack) takes them.
   template <class F, class Put>

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) row_norm(RowNormArgs args) {
   }
   const C rstd = C(1) / math::sqrt(squares / n + C(args.eps));
   for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V)
-    write_normal<C, W>(args, RowsInMemory<T, RowNormArgs>{args}, load_pack<V>(x + i),
+    write_normal<C, W>(args, RowsInMemory<T, RowNormArgs>{args}, KeptPack<T, V>(x + i),
                        RowPlace{team.known, team.at, i}, mean, rstd);
   if (team.lane == 0 && team.width > 0) keep_statistics<centred>(args, team.row, mean, rstd);
 }
@@ -52,14 +52,14 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
   const Statistics<C> s = kept_statistics<centred, C>(args, team.known);
   PairSum<C> sum{0, 0};
   for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
-    const Pack<T, V> a = load_pack<V>(x + i), b = load_pack<V>(g + i);
+    const auto a = widen<C>(KeptPack<T, V>(x + i)), b = widen<C>(KeptPack<T, V>(g + i));
     C weight[V];
     load_parameters<W>(args.weight, i, C(1), weight);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      const C wg = convert<C>(b.v[j]) * weight[j];
+      const C wg = b.v[j] * weight[j];
       sum.plain += wg;
-      sum.along += wg * (convert<C>(a.v[j]) - s.mean) * s.rstd;
+      sum.along += wg * (a.v[j] - s.mean) * s.rstd;
     }
   }
   const PairSum<C> means = means_of_row<centred, Team>(sum, args.width);
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
   for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
     C weight[V];
     load_parameters<W>(args.weight, i, C(1), weight);
-    store_pack(gx + i, input_grad(load_pack<V>(x + i), load_pack<V>(g + i), weight, s, means));
+    store_pack(gx + i, input_grad(KeptPack<T, V>(x + i), KeptPack<T, V>(g + i), weight, s, means));
   }
 }
 

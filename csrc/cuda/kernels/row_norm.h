@@ -21,13 +21,12 @@ RUSH_FN Statistics<C> kept_statistics(const RowNormArgs& args, i64 row) {
 
 // A pack of the row, normalised, to its place.
 template <class C, class W, class T, int V, class Rows>
-RUSH_FN void write_normal(const RowNormArgs& args, const Rows& rows, Pack<T, V> pack,
+RUSH_FN void write_normal(const RowNormArgs& args, const Rows& rows, const KeptPack<T, V>& pack,
                           const RowPlace& place, C mean, C rstd) {
   C weight[V], bias[V];
   load_parameters<W>(args.weight, place.i, C(1), weight);
   load_parameters<W>(args.bias, place.i, C(0), bias);
-  normalize_pack(pack, mean, rstd, weight, bias);
-  rows.template y<V>(place, pack);
+  rows.template y<V>(place, normal_pack<T>(widen<C>(pack), mean, rstd, weight, bias));
 }
 
 template <class C, class T, class W, int Team, int V, int Held, bool centred, class Rows>
@@ -39,7 +38,7 @@ RUSH_FN void normalize_held(const RowNormArgs& args, const Rows& rows) {
   const Statistics<C> s =
       statistics_of<C, centred>(x, team.lane, team.width, C(args.width), C(args.eps));
   x.each(team.lane, team.width, [&](int k, i64 i) {
-    write_normal<C, W>(args, rows, x.p[k].pack(), RowPlace{team.known, team.at, i}, s.mean, s.rstd);
+    write_normal<C, W>(args, rows, x.p[k], RowPlace{team.known, team.at, i}, s.mean, s.rstd);
   });
   if (team.lane == 0 && team.width > 0) keep_statistics<centred>(args, team.row, s.mean, s.rstd);
 }
@@ -55,14 +54,18 @@ RUSH_FN PairSum<C> means_of_row(PairSum<C> sum, i64 width) {
 
 // gx of a pack.
 template <class C, class T, int V>
-RUSH_FN Pack<T, V> input_grad(Pack<T, V> x, const Pack<T, V>& g, const C (&weight)[V],
-                              const Statistics<C>& s, const PairSum<C>& means) {
+RUSH_FN Pack<T, V> input_grad(const KeptPack<T, V>& xs, const KeptPack<T, V>& gs,
+                              const C (&weight)[V], const Statistics<C>& s,
+                              const PairSum<C>& means) {
+  const Pack<C, V> x = widen<C>(xs), g = widen<C>(gs);
+  const C along = s.rstd * s.rstd * means.along, plain = s.rstd * means.plain;
+  Pack<T, V> out;
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    const C normal = (convert<C>(x.v[j]) - s.mean) * s.rstd, wg = convert<C>(g.v[j]) * weight[j];
-    x.v[j] = convert<T>(s.rstd * (wg - means.plain - normal * means.along));
+    const C wg = g.v[j] * weight[j];
+    out.v[j] = convert<T>(s.rstd * wg - (along * (x.v[j] - s.mean) + plain));
   }
-  return x;
+  return out;
 }
 
 // A row of x and g that a team keeps, with its statistics.
@@ -190,11 +193,11 @@ RUSH_FN void normalize_backward_whole(const RowNormArgs& args, const From& from)
     own.x.each(lane, width, [&](int k, i64 i) {
       C weight[V];
       load_parameters<W>(args.weight, i, C(1), weight);
-      const Pack<T, V> x = own.x.p[k].pack(), gs = own.g.p[k].pack();
+      const Pack<C, V> x = widen<C>(own.x.p[k]), gs = widen<C>(own.g.p[k]);
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        const C normal = (convert<C>(x.v[j]) - own.s.mean) * own.s.rstd;
-        const C g = convert<C>(gs.v[j]), wg = g * weight[j];
+        const C normal = (x.v[j] - own.s.mean) * own.s.rstd;
+        const C g = gs.v[j], wg = g * weight[j];
         plain_sums[k * V + j] += g;
         along_sums[k * V + j] += g * normal;
         sum.plain += wg;
@@ -206,7 +209,7 @@ RUSH_FN void normalize_backward_whole(const RowNormArgs& args, const From& from)
       C weight[V];
       load_parameters<W>(args.weight, i, C(1), weight);
       from.template y<V>(RowPlace{row, row * args.width, i},
-                         input_grad(own.x.p[k].pack(), own.g.p[k].pack(), weight, own.s, means));
+                         input_grad(own.x.p[k], own.g.p[k], weight, own.s, means));
     });
     if constexpr (ahead) own = next;
   }

@@ -513,8 +513,10 @@ def group_norm_kernels():
             for w in {own, c}:  # of the parameters
                 names += [f"rush::group_norm{k}<{c}, {own}, {w}, {v}>"
                           for k in ("", "_apply", "_backward")]  # fmt: skip
-                names += [f"rush::group_norm{k}_held<{c}, {own}, {w}, {v}, {held}>"
-                          for k in ("", "_backward") for held in (4, 8, 16)]  # fmt: skip
+                shared = () if t == "f64" else ((4, 2), (4, 8), (16, 8))
+                names += [f"rush::group_norm{k}_held<{c}, {own}, {w}, {v}, {held}, {blocks}>"
+                          for k in ("", "_backward")
+                          for held, blocks in ((4, 1), (8, 1), (16, 1), *shared)]  # fmt: skip
                 for kind in ("GroupMoments", "GroupGradSums"):
                     how = f"rush::{kind}<{own}, {c}>, {c}, {own}, {w}, {v}"
                     names += [f"rush::group_sums_joined<{how}>"]

@@ -231,6 +231,7 @@ struct Atan2 {
   RUSH_FN T operator()(T a, T b) const {
     return math::atan2(a, b);
   }
+  RUSH_FN float coarse(float a, float b) const { return coarse::atan2(a, b); }
 };
 struct Hypot {
   template <class T>

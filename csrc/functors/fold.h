@@ -50,7 +50,14 @@ struct LogSumExp {
     if (top != acc.top) acc = {top, acc.sum * math::exp2((acc.top - top) * kPerE)};
     const E shift = math::isinf(top) ? E(0) : top;
     RUSH_UNROLL
-    for (int k = 0; k < n; ++k) acc.sum += math::exp2((x[k] - shift) * kPerE);
+    for (int k = 0; k < n; ++k) acc.sum += power_of_two((x[k] - shift) * kPerE);
+  }
+  // Of what is at most 0: below 2^-126 it may be 0, beside a sum of 1 or more.
+  static RUSH_FN E power_of_two(E x) {
+    if constexpr (is_same<E, float>)
+      return math::quick_exp2(x);
+    else
+      return math::exp2(x);
   }
   static RUSH_FN T finish(const Acc& acc, double) {
     if (math::isfinite(acc.top)) return acc.top + math::log(acc.sum);

@@ -16,6 +16,27 @@ RUSH_FN float exp(float x) { return math::quick_exp2(x * math::log2_e<float>); }
 RUSH_FN float inverse(float x) { return math::quick_reciprocal(x); }
 RUSH_FN float sigmoid(float x) { return inverse(1.0f + exp(-x)); }
 
+// Relative error 4.6e-7 near zero, where 1 would cancel.
+RUSH_FN float expm1(float x) {
+  const float near =
+      x * math::poly(x, 0.99999994f, 0.49999352f, 0.16666946f, 0.04187925f, 0.00833332f);
+  return math::fabs(x) < 0.35f ? near : exp(x) - 1.0f;
+}
+
+// The angle of the shorter leg by the longer one, relative error 4.4e-6, and then by octants.
+RUSH_FN float atan2(float y, float x) {
+  const float a = math::fabs(x), b = math::fabs(y), high = b > a ? b : a, low = b > a ? a : b;
+  float r = math::quick_divide(low, high);
+  if (low == high) r = high == 0.0f ? 0.0f : 1.0f;  // infinities as well
+  const float q = r * r;
+  float angle = r * math::poly(q, 0.99999563f, -0.33299458f, 0.1956358f, -0.12123872f, 0.05747691f,
+                               -0.01348031f);
+  if (b > a) angle = 1.5707964f - angle;
+  constexpr u32 kSign = 0x80000000u;
+  if (bit_cast<u32>(x) & kSign) angle = 3.1415927f - angle;
+  return bit_cast<float>(bit_cast<u32>(angle) | (bit_cast<u32>(y) & kSign));
+}
+
 // log(1 + e^-|x|), relative error 1.3e-6.
 RUSH_FN float softplus_tail(float x) {
   const float e = exp(-math::fabs(x));

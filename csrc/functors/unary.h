@@ -103,6 +103,7 @@ struct Expm1 {
   RUSH_FN T operator()(T x) const {
     return math::expm1(x);
   }
+  RUSH_FN float coarse(float x) const { return coarse::expm1(x); }
 };
 struct Log {
   template <class T>

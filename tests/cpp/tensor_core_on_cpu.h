@@ -84,9 +84,6 @@ u32 pair_of(T, float a, float b) {
   return u32(T(a).bits) | u32(T(b).bits) << 16;
 }
 
-inline void copy_async(void* shared, const void* global) { std::memcpy(shared, global, 16); }
-inline void wait_for_copies() {}
-
 inline float from_lane(float x, int mask) {
   WarpTable& w = warp_table();
   w.words[lane_number()][0] = bit_cast<u32>(x);

@@ -112,6 +112,19 @@ TEST(arithmetic) {
   EXPECT(worst<bfloat16>(Run<functors::Div>{}, functors::Div{}, 1e30f) < kEnough);
 }
 
+TEST(small_differences) { EXPECT(unary_is_near<functors::Expm1>()); }
+
+TEST(angles) {
+  const float inf = limits<float>::inf;
+  const auto legs = {0.0f, -0.0f, 1e-30f, -0.01f, 0.9f, 1.0f, -7.0f, 3e30f, inf, -inf};
+  for (const float y : legs) {
+    EXPECT(worst<half>(Run<functors::Atan2>{}, functors::Atan2{}, y) < kEnough);
+    EXPECT(worst<bfloat16>(Run<functors::Atan2>{}, functors::Atan2{}, y) < kEnough);
+    for (const float x : legs)
+      EXPECT(std::signbit(Run<functors::Atan2>{}(y, x)) == std::signbit(std::atan2(y, x)));
+  }
+}
+
 TEST(only_where_half_types_are_written) {
   static_assert(is_same<Running<functors::Gelu, float, float>, functors::Gelu>);
   static_assert(is_same<Running<functors::Gelu, double, half>, functors::Gelu>);

@@ -507,14 +507,14 @@ TEST(norms_of_groups_that_a_block_keeps) {
     GroupNormArgs args = all.args();
     const bool packs = inner % 8 == 0;
     launch_together({6}, kBlock,
-                    packs ? group_norm_held<float, half, float, 8, 4>
-                          : group_norm_held<float, half, float, 1, 4>,
-                    args);
+                    packs ? group_norm_held<float, half, float, 8, 4, 1>
+                          : group_norm_held<float, half, float, 1, 4, 1>,
+                    args, Divider<u32>::of(u32(packs ? inner / 8 : inner)));
     EXPECT(all.normal());
     args.y = all.gx.data();
     launch_together({6}, kBlock,
-                    packs ? group_norm_backward_held<float, half, float, 8, 4>
-                          : group_norm_backward_held<float, half, float, 1, 4>,
+                    packs ? group_norm_backward_held<float, half, float, 8, 4, 1>
+                          : group_norm_backward_held<float, half, float, 1, 4, 1>,
                     args);
     EXPECT(all.gradients());
     std::fill(all.gx.begin(), all.gx.end(), half(0.0f));

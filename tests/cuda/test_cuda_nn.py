@@ -205,6 +205,9 @@ def test_norms_in_half(dtype):
         ((20, 64, 32, 32), 8),
         ((70, 8, 31, 33), 4),  # packs of one element
         ((3, 24, 100, 100), 3),
+        ((9, 512, 6, 8), 2),  # rows that several blocks share: with many channels,
+        ((7, 10, 41, 40), 2),  # not evenly,
+        ((30, 8, 128, 128), 2),  # and as many as there can be
     ],
 )
 @pytest.mark.parametrize("last", [False, True])
@@ -220,7 +223,9 @@ def test_norms_of_groups(shape, groups, last):
 
 
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("shape", [(40, 32, 64, 64), (300, 32, 16, 16), (2, 30, 7, 9)])
+@pytest.mark.parametrize(
+    "shape", [(40, 32, 64, 64), (300, 32, 16, 16), (2, 30, 7, 9), (9, 10, 72, 72)]
+)
 def test_norms_of_groups_in_bfloat16(shape, last):
     x, g = rl.randn(*shape).bfloat16(), rl.randn(*shape).bfloat16()
     x = x.contiguous(memory_format=rl.channels_last) if last else x

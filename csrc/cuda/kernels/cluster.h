@@ -2,7 +2,7 @@
 // compute capability 9.0 on. A kernel says how many with RUSH_CLUSTER; neighbours are together.
 #pragma once
 
-#include "cuda/kernels/tensor_core.h"
+#include "cuda/kernels/async_copy.h"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define RUSH_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
@@ -17,6 +17,31 @@ RUSH_FN void wait_for_cluster() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// The same in two parts, for what one thread of each block wrote: that one publishes it first. A fence
+// in every thread takes longer than what small kernels do between two.
+RUSH_FN void publish_to_cluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("fence.acq_rel.cluster;" ::: "memory");
+#endif
+}
+RUSH_FN void arrive_at_cluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+RUSH_FN void wait_for_arrivals() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+// A block must not end before the others have read from it: they arrive when they have what they read,
+// and it waits for their arrivals at its end.
+RUSH_FN void arrive_having([[maybe_unused]] float a, [[maybe_unused]] float b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::"f"(a), "f"(b) : "memory");
 #endif
 }
 

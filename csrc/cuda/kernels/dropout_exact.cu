@@ -15,37 +15,63 @@ RUSH_FN C dropped(const DropoutArgs& args, C x, bool kept) {
   return affine ? y + (kept ? C(args.shift) : C(args.floor)) : y;
 }
 
+// Choices of a Philox block: number u of 24 bits is below keep * 2^24 where uniform_float(u) is below
+// `keep`, and a comparison of integers needs no conversion.
+RUSH_FN u32 keep_limit(float keep) { return u32(math::ceil(keep * 16777216.0f)); }
+RUSH_FN Pack<bool, 4> draw(const RandomKey& from, i64 block, u32 limit) {
+  const Philox4 words = philox(from.seed, from.call, u64(block));
+  Pack<bool, 4> kept;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) kept.v[k] = words.v[k] >> 8 < limit;
+  return kept;
+}
+
+// The elements of U Philox blocks, in packs; they are under way while numbers are drawn.
+template <class C, class T, bool affine, int U>
+RUSH_FN void drop_blocks(const DropoutArgs& args, const RandomKey& from, u32 limit, i64 first,
+                         i64 step) {
+  constexpr int W = sizeof(T) == 8 ? 2 : 4;
+  KeptPack<T, W> x[U][4 / W];
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int at = 0; at < 4; at += W)
+      x[u][at / W] = KeptPack<T, W>(typed<T>(args.x) + 4 * (first + u * step) + at);
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    const i64 block = first + u * step;
+    const Pack<bool, 4> kept = draw(from, block, limit);
+#pragma unroll
+    for (int at = 0; at < 4; at += W) {
+      Pack<T, W> pack = x[u][at / W].pack();
+#pragma unroll
+      for (int k = 0; k < W; ++k)
+        pack.v[k] = convert<T>(dropped<C, affine>(args, convert<C>(pack.v[k]), kept.v[at + k]));
+      store_pack(typed<T>(args.y) + 4 * block + at, pack);
+    }
+    store_pack(args.mask + 4 * block, kept);
+  }
+}
+
 // A thread takes the four elements of a Philox block, in packs where memory is aligned to them.
 template <class C, class T, bool packs, bool affine>
 __global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64* state) {
   after_earlier();
   const RandomKey from = random_key(args.seed, args.call, state);
-  const i64 blocks = (args.n + 3) / 4;
-  const float keep = float(args.keep);
-  for (i64 b = thread_number(); b < blocks; b += thread_count()) {
-    const Philox4 words = philox(from.seed, from.call, u64(b));
-    Pack<bool, 4> kept;
-#pragma unroll
-    for (int k = 0; k < 4; ++k)
-      kept.v[k] = functors::RandomBernoulli{}(words.v[k], keep, 0.0f) != 0.0f;
-    const T* x = typed<T>(args.x) + 4 * b;
-    T* y = typed<T>(args.y) + 4 * b;
-    if (packs && 4 * b + 4 <= args.n) {
-      constexpr int W = sizeof(T) == 8 ? 2 : 4;
-#pragma unroll
-      for (int at = 0; at < 4; at += W) {
-        Pack<T, W> pack = load_pack<W>(x + at);
-#pragma unroll
-        for (int k = 0; k < W; ++k)
-          pack.v[k] = convert<T>(dropped<C, affine>(args, convert<C>(pack.v[k]), kept.v[at + k]));
-        store_pack(y + at, pack);
-      }
-      store_pack(args.mask + 4 * b, kept);
-    } else {
-      for (int k = 0; k < 4 && 4 * b + k < args.n; ++k) {
-        y[k] = convert<T>(dropped<C, affine>(args, convert<C>(x[k]), kept.v[k]));
-        args.mask[4 * b + k] = kept.v[k];
-      }
+  const i64 blocks = (args.n + 3) / 4, whole = packs ? args.n / 4 : 0, step = thread_count();
+  const u32 limit = keep_limit(float(args.keep));
+  i64 b = thread_number();
+  for (; b + step < whole; b += 2 * step) drop_blocks<C, T, affine, 2>(args, from, limit, b, step);
+  for (; b < blocks; b += step) {
+    if (b < whole) {
+      drop_blocks<C, T, affine, 1>(args, from, limit, b, step);
+      continue;
+    }
+    const Pack<bool, 4> kept = draw(from, b, limit);
+    for (int k = 0; k < 4 && 4 * b + k < args.n; ++k) {
+      const C x = convert<C>(typed<T>(args.x)[4 * b + k]);
+      typed<T>(args.y)[4 * b + k] = convert<T>(dropped<C, affine>(args, x, kept.v[k]));
+      args.mask[4 * b + k] = kept.v[k];
     }
   }
 }

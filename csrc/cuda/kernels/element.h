@@ -20,6 +20,19 @@ struct alignas(sizeof(T) * V) Pack {
   T v[V];
 };
 
+// The same for a while: as words, which is how it lies in registers. The compiler takes packs of
+// short elements apart where they are loaded: it waits for them there, and needs a register for each.
+template <class T, int V>
+struct KeptPack {
+  using Word = conditional<sizeof(T) < 4 && V * sizeof(T) % 4 == 0, u32, T>;
+  using Words = Pack<Word, V* int(sizeof(T)) / int(sizeof(Word))>;
+  Words words;
+  KeptPack() = default;
+  RUSH_FN KeptPack(const Pack<T, V>& pack) : words(bit_cast<Words>(pack)) {}
+  RUSH_FN explicit KeptPack(const T* from) : words(*reinterpret_cast<const Words*>(from)) {}
+  RUSH_FN Pack<T, V> pack() const { return bit_cast<Pack<T, V>>(words); }
+};
+
 // ---- walking over strides ----
 
 template <class I, int Operands>
@@ -47,6 +60,26 @@ RUSH_FN Offsets<I, Operands> offsets_of(const Nest<I, Operands>& nest, I i) {
 
 // ---- reading and writing ----
 
+// As numbers to compute with. (Two bfloat16 of a word by one instruction each, which the compiler does
+// not find by itself.)
+template <class C, class T, int V>
+RUSH_FN Pack<C, V> widen(const KeptPack<T, V>& kept) {
+  Pack<C, V> out;
+  if constexpr (is_same<T, bfloat16> && is_same<C, float> && V % 2 == 0) {
+#pragma unroll
+    for (int k = 0; k < V / 2; ++k) {
+      const u32 word = kept.words.v[k];
+      out.v[2 * k] = bit_cast<float>(word << 16);
+      out.v[2 * k + 1] = bit_cast<float>(word & 0xffff0000u);
+    }
+  } else {
+    const Pack<T, V> own = kept.pack();
+#pragma unroll
+    for (int k = 0; k < V; ++k) out.v[k] = convert<C>(own.v[k]);
+  }
+  return out;
+}
+
 // (A complex number could be made from a Number in two ways; returning it names the right one.)
 template <class T>
 RUSH_FN T value_of(const Number& n) {
@@ -69,6 +102,21 @@ RUSH_FN Pack<T, V> load_pack(const T* p) {
 template <int V, class T>
 RUSH_FN void store_pack(T* p, const Pack<T, V>& pack) {
   *reinterpret_cast<Pack<T, V>*>(p) = pack;
+}
+// The same to global memory, and by one instruction for certain: the compiler writes packs word by
+// word in some kernels, such as those with barriers of clusters.
+template <int V, class T>
+RUSH_FN void write_pack(T* p, const Pack<T, V>& pack) {
+#ifdef RUSH_DEVICE
+  if constexpr (sizeof(pack) == 16) {
+    const auto w = bit_cast<Pack<u32, 4>>(pack);
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)),
+                 "r"(w.v[0]), "r"(w.v[1]), "r"(w.v[2]), "r"(w.v[3])
+                 : "memory");
+    return;
+  }
+#endif
+  store_pack(p, pack);
 }
 
 // The widest element, for kernels that move elements without looking at them.

@@ -14,48 +14,55 @@ struct UpTo<0, i...> {
   using type = Ints<i...>;
 };
 
-// A pack of arguments of a flat launch, in the type the functor takes.
-template <class C, int V, class In, int Inputs>
-RUSH_FN Pack<C, V> argument_pack(const PointwiseArgs<Inputs>& args, int input, i64 first) {
-  Pack<C, V> out;
-  const bool given = (args.given >> input) & 1, single = (args.single >> input) & 1;
-  if (given | single) {
-    const C x = given ? value_of<C>(args.numbers[input]) : convert<C>(typed<In>(args.in[input])[0]);
+// An input: U packs, a block's threads apart; or one element, V U times. They are converted when all
+// inputs are under way: a thread that waits for its first load before it asks for the second leaves a
+// tenth of the bandwidth unused.
+template <class C, class In, int V, int U>
+struct Operand {
+  KeptPack<In, V> raw[U];
+
+  template <int Inputs>
+  RUSH_FN Operand(const PointwiseArgs<Inputs>& args, int input, const In* from) {
+    const bool given = (args.given >> input) & 1, single = (args.single >> input) & 1;
+    if (given | single) {
+      const In x = given ? convert<In>(value_of<C>(args.numbers[input])) : *from;
+      Pack<In, V> all;
 #pragma unroll
-    for (int k = 0; k < V; ++k) out.v[k] = x;
-  } else {
-    const Pack<In, V> raw = load_pack<V>(typed<In>(args.in[input]) + first);
+      for (int k = 0; k < V; ++k) all.v[k] = x;
 #pragma unroll
-    for (int k = 0; k < V; ++k) out.v[k] = convert<C>(raw.v[k]);
+      for (int u = 0; u < U; ++u) raw[u] = all;
+    } else {
+#pragma unroll
+      for (int u = 0; u < U; ++u) raw[u] = KeptPack<In, V>(from + i64(u) * kThreads * V);
+    }
   }
-  return out;
+  RUSH_FN Pack<C, V> pack(int u) const { return widen<C>(raw[u]); }
+};
+// Of a flat launch.
+template <class C, class In, int V, int U, int Inputs>
+RUSH_FN Operand<C, In, V, U> flat_operand(const PointwiseArgs<Inputs>& args, int input, i64 first) {
+  const bool single = (args.single >> input) & 1;
+  return {args, input, typed<In>(args.in[input]) + (single ? 0 : first)};
 }
 
-template <class C, int V, int U, class In, int Inputs>
-RUSH_FN Packs<C, V, U> argument_packs(const PointwiseArgs<Inputs>& args, int input, i64 first) {
-  Packs<C, V, U> out;
+template <class F, class Out, int V, class... Arguments>
+RUSH_FN void apply_pack(const F& f, Out* out, const Arguments&... in) {
+  Pack<Out, V> result;
 #pragma unroll
-  for (int u = 0; u < U; ++u)
-    out.p[u] = argument_pack<C, V, In>(args, input, first + i64(u) * kThreads * V);
-  return out;
+  for (int k = 0; k < V; ++k) result.v[k] = convert<Out>(f(in.v[k]...));
+  store_pack<V>(out, result);
 }
-
-template <class F, class Out, int V, int U, class... Arguments>
-RUSH_FN void apply_packs(const F& f, Out* out, const Arguments&... in) {
+template <class F, class Out, int V, int U, class... Operands>
+RUSH_FN void apply_packs(const F& f, Out* out, const Operands&... in) {
 #pragma unroll
-  for (int u = 0; u < U; ++u) {
-    Pack<Out, V> result;
-#pragma unroll
-    for (int k = 0; k < V; ++k) result.v[k] = convert<Out>(f(in.p[u].v[k]...));
-    store_pack<V>(out + i64(u) * kThreads * V, result);
-  }
+  for (int u = 0; u < U; ++u) apply_pack<F, Out, V>(f, out + i64(u) * kThreads * V, in.pack(u)...);
 }
 
 template <class F, class C, int V, int U, class Out, class... In, int... i>
 RUSH_FN void flat_packs(const F& f, const PointwiseArgs<sizeof...(In)>& args, i64 first,
                         Ints<i...>) {
   apply_packs<F, Out, V, U>(f, typed<Out>(args.out) + first,
-                            argument_packs<Argument<F, C, i>, V, U, In>(args, i, first)...);
+                            flat_operand<Argument<F, C, i>, In, V, U>(args, i, first)...);
 }
 
 // What block number `block` of `blocks` does of it.

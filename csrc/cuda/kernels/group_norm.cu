@@ -1,7 +1,8 @@
 // group_norm.cu: normalisation over groups of channels (group and instance norm).
 //
 // - Contiguous images are (batch, channels, inner): a group of a sample is one row. A block that can
-//   keep a row in its registers reads it once; others read it again, which the caches serve.
+//   keep a row in its registers reads it once, and so do up to eight blocks beside each other (a
+//   cluster), which exchange what they found; others read it again, which the caches serve.
 // - Channels-last images are (batch, inner, channels): one kernel adds up channels, each block over a
 //   segment of a sample's points, a small one joins segments and channels to groups, and one
 //   goes over the elements. In compiled functions a sample's last block joins them instead.
@@ -9,6 +10,7 @@
 // - Sums are joined in the order of their numbers, without atomics: the same bits every time.
 // - T is the type of x, y and their gradients, W that of weight and bias, C what is computed in and
 //   what statistics are kept in.
+#include "cuda/kernels/cluster.h"
 #include "cuda/kernels/group_map.h"
 #include "cuda/kernels/last_block.h"
 #include "cuda/kernels/norm_rows.h"
@@ -17,27 +19,34 @@ namespace rush {
 
 // ---- contiguous ----
 
-// A group of a sample: blockIdx.x numbers them.
+// A group of a sample: blockIdx.x numbers them, or their blocks.
 struct GroupRow {
-  i64 row = blockIdx.x, per_group, width, sample, first;  // first: its first channel
-  RUSH_FN explicit GroupRow(const GroupNormArgs& args)
-      : per_group(quotient(args.channels, args.groups)),
+  i64 row, per_group, width, sample, first;  // first: its first channel
+  RUSH_FN explicit GroupRow(const GroupNormArgs& args, int blocks = 1)
+      : row(blockIdx.x / blocks),
+        per_group(quotient(args.channels, args.groups)),
         width(per_group * args.inner),
         sample(quotient(row, args.groups)),
         first((row - sample * args.groups) * per_group) {}
 };
 
-// A pack of the row, normalised, to its place.
+// A pack of one channel, normalised, to its place.
+template <class C, class T, int V>
+RUSH_FN void write_normal(T* to, const KeptPack<T, V>& kept, C mean, C scale, C shift) {
+  const Pack<C, V> x = widen<C>(kept);
+  Pack<T, V> out;
+#pragma unroll
+  for (int j = 0; j < V; ++j) out.v[j] = convert<T>((x.v[j] - mean) * scale + shift);
+  write_pack(to, out);
+}
+// The pack at i of a row.
 template <class C, class W, class T, int V>
-RUSH_FN void write_normal(const GroupNormArgs& args, const GroupRow& at, Pack<T, V> pack, i64 i,
-                          C mean, C rstd) {
+RUSH_FN void write_normal(const GroupNormArgs& args, const GroupRow& at, const KeptPack<T, V>& pack,
+                          i64 i, C mean, C rstd) {
   const i64 channel = at.first + quotient(i, args.inner);
   const C scale = rstd * parameter<C, W>(args.weight, channel, C(1));
   const C shift = parameter<C, W>(args.bias, channel, C(0));
-#pragma unroll
-  for (int j = 0; j < V; ++j)
-    pack.v[j] = convert<T>((convert<C>(pack.v[j]) - mean) * scale + shift);
-  store_pack(typed<T>(args.y) + at.row * at.width + i, pack);
+  write_normal(typed<T>(args.y) + at.row * at.width + i, pack, mean, scale, shift);
 }
 
 template <class C>
@@ -46,18 +55,84 @@ RUSH_FN void keep_statistics(const GroupNormArgs& args, i64 row, C mean, C rstd)
   typed<C>(args.rstd)[row] = rstd;
 }
 
-// A block takes a row of up to Held packs per thread.
-template <class C, class T, class W, int V, int Held>
-__global__ void __launch_bounds__(kThreads, 2) group_norm_held(GroupNormArgs args) {
+// What a block takes of a row, of Blocks that are a cluster: packs, counted from the row's first.
+template <int Blocks>
+struct RowPart {
+  u32 rank = blockIdx.x % Blocks, packs, share, begin;
+  RUSH_FN explicit RowPart(i64 packs)
+      : packs(u32(packs)), share((u32(packs) + Blocks - 1) / Blocks), begin(rank * share) {}
+  RUSH_FN u32 count_of(u32 rank) const {
+    const u32 from = rank * share;
+    return from >= packs ? 0 : from + share <= packs ? share : packs - from;
+  }
+};
+
+// The moments of a row from those of its parts, which are of C(count_of(rank)) * V elements. Other
+// blocks read this one's, so it has to wait_for_arrivals() before it ends.
+template <int V, int Blocks, class C>
+RUSH_FN RowMoments<C> join_parts(const RowPart<Blocks>& part, C mean, C squares) {
+  if constexpr (Blocks == 1) {
+    return {C(part.packs) * V, mean, squares};
+  } else {
+    __shared__ C found[2];
+    if (threadIdx.x == 0) {
+      found[0] = mean, found[1] = squares;
+      publish_to_cluster();
+    }
+    arrive_at_cluster();
+    wait_for_arrivals();
+    RowMoments<C> all = RowMoments<C>::none();
+#pragma unroll
+    for (int r = 0; r < Blocks; ++r)
+      all = JoinMoments{}(all, RowMoments<C>{C(part.count_of(r)) * V, read_of_block(&found[0], r),
+                                             read_of_block(&found[1], r)});
+    arrive_having(all.mean, all.squares);
+    return all;
+  }
+}
+
+// Scale and shift of the channels that a block meets, where they are not too many.
+template <class C>
+struct ChannelTable {
+  static constexpr int kMost = 64;
+  C scale[kMost], shift[kMost];
+};
+
+// A cluster takes a row of up to Held packs per thread. by_plane divides by the packs of a plane.
+template <class C, class T, class W, int V, int Held, int Blocks>
+__global__ void __launch_bounds__(kThreads) RUSH_CLUSTER(Blocks)
+    group_norm_held(GroupNormArgs args, Divider<u32> by_plane) {
   after_earlier();
-  const GroupRow at(args);
+  __shared__ ChannelTable<C> table;
+  const GroupRow at(args, Blocks);
+  const RowPart<Blocks> part(at.width / V);
+  const i64 base = at.row * at.width + i64(part.begin) * V, n = i64(part.count_of(part.rank)) * V;
   HeldPacks<T, kThreads, V, Held> x;
-  x.load(typed<T>(args.x) + at.row * at.width, threadIdx.x, at.width);
-  const Statistics<C> s =
-      statistics_of<C, true>(x, threadIdx.x, at.width, C(at.width), C(args.eps));
-  x.each(threadIdx.x, at.width,
-         [&](int k, i64 i) { write_normal<C, W>(args, at, x.p[k], i, s.mean, s.rstd); });
-  if (threadIdx.x == 0) keep_statistics(args, at.row, s.mean, s.rstd);
+  x.load(typed<T>(args.x) + base, threadIdx.x, n);
+  // The thread's own channel of the table, under way with x.
+  const u32 first = by_plane(part.begin), own = first + threadIdx.x;
+  const bool tabled = by_plane(part.begin + part.share) - first < ChannelTable<C>::kMost;
+  const bool writes = tabled && threadIdx.x < ChannelTable<C>::kMost && own < at.per_group;
+  const C weight = writes ? parameter<C, W>(args.weight, at.first + own, C(1)) : C(1);
+  const C bias = writes ? parameter<C, W>(args.bias, at.first + own, C(0)) : C(0);
+  const HeldSums<C> s = sums_of_held<C>(x, threadIdx.x, n, C(n > 0 ? n : 1));
+  const RowMoments<C> all = join_parts<V>(part, s.mean, s.squares);
+  const C rstd = C(1) / math::sqrt(all.squares / C(at.width) + C(args.eps));
+  if (writes) table.scale[threadIdx.x] = rstd * weight, table.shift[threadIdx.x] = bias;
+  __syncthreads();
+  x.each(threadIdx.x, n, [&](int k, i64 i) {
+    const u32 channel = by_plane(part.begin + threadIdx.x + k * kThreads);
+    C scale, shift;
+    if (tabled) {
+      scale = table.scale[channel - first], shift = table.shift[channel - first];
+    } else {
+      scale = rstd * parameter<C, W>(args.weight, at.first + channel, C(1));
+      shift = parameter<C, W>(args.bias, at.first + channel, C(0));
+    }
+    write_normal(typed<T>(args.y) + base + i, x.p[k], all.mean, scale, shift);
+  });
+  if (threadIdx.x == 0 && part.rank == 0) keep_statistics(args, at.row, all.mean, rstd);
+  if constexpr (Blocks > 1) wait_for_arrivals();
 }
 
 // A block takes a row of any length.
@@ -70,7 +145,7 @@ __global__ void __launch_bounds__(kThreads) group_norm(GroupNormArgs args) {
   const C mean = moments.mean;
   const C rstd = C(1) / math::sqrt(moments.squares / C(at.width) + C(args.eps));
   for (i64 i = i64(threadIdx.x) * V; i < at.width; i += i64(kThreads) * V)
-    write_normal<C, W>(args, at, load_pack<V>(x + i), i, mean, rstd);
+    write_normal<C, W>(args, at, KeptPack<T, V>(x + i), i, mean, rstd);
   if (threadIdx.x == 0) keep_statistics(args, at.row, mean, rstd);
 }
 
@@ -85,7 +160,7 @@ __global__ void __launch_bounds__(kThreads) group_norm_apply(GroupNormArgs args)
   const C rstd = C(1) / math::sqrt(typed<C>(args.rstd)[at.row] + C(args.eps));
   const i64 step = i64(gridDim.y) * kThreads * V;
   for (i64 i = (i64(blockIdx.y) * kThreads + threadIdx.x) * V; i < at.width; i += step)
-    write_normal<C, W>(args, at, load_pack<V>(x + i), i, mean, rstd);
+    write_normal<C, W>(args, at, KeptPack<T, V>(x + i), i, mean, rstd);
 }
 template <class C>
 __global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args) {
@@ -99,24 +174,26 @@ __global__ void __launch_bounds__(kThreads) group_norm_finish(GroupNormArgs args
 
 // Adds the sums of a pack: of g, and of g times the normalised x.
 template <class C, class T, int V>
-RUSH_FN void add_pack(PairSum<C>& to, const Pack<T, V>& x, const Pack<T, V>& g, C mean, C rstd) {
+RUSH_FN void add_pack(PairSum<C>& to, const KeptPack<T, V>& xs, const KeptPack<T, V>& gs, C mean,
+                      C rstd) {
+  const Pack<C, V> x = widen<C>(xs), g = widen<C>(gs);
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    const C wide = convert<C>(g.v[j]);
-    to.plain += wide;
-    to.along += wide * (convert<C>(x.v[j]) - mean) * rstd;
+    to.plain += g.v[j];
+    to.along += g.v[j] * (x.v[j] - mean) * rstd;
   }
 }
 
 // gx of a pack of one channel, to its place. means: of w g, and of w g times the normalised x.
 template <class C, class T, int V>
-RUSH_FN void write_input_grad(T* to, Pack<T, V> x, const Pack<T, V>& g, C weight, C mean, C rstd,
-                              const PairSum<C>& means) {
+RUSH_FN void write_input_grad(T* to, const KeptPack<T, V>& xs, const KeptPack<T, V>& gs, C weight,
+                              C mean, C rstd, const PairSum<C>& means) {
   const C a = rstd * weight, b = rstd * rstd * means.along, c = rstd * means.plain;
+  const Pack<C, V> x = widen<C>(xs), g = widen<C>(gs);
+  Pack<T, V> out;
 #pragma unroll
-  for (int j = 0; j < V; ++j)
-    x.v[j] = convert<T>(a * convert<C>(g.v[j]) - b * (convert<C>(x.v[j]) - mean) - c);
-  store_pack(to, x);
+  for (int j = 0; j < V; ++j) out.v[j] = convert<T>(a * g.v[j] - (b * (x.v[j] - mean) + c));
+  write_pack(to, out);
 }
 
 // How a block shares a row out: each plane in packs, `per_plane` per thread, Held in all.
@@ -147,18 +224,49 @@ struct PlanePacks {
   }
 };
 
-// A block takes a row and keeps it: x and g are read once.
-template <class C, class T, class W, int V, int Held>
-__global__ void __launch_bounds__(kThreads) group_norm_backward_held(GroupNormArgs args) {
+// What all blocks of a row found, in the order of their numbers; see join_parts.
+template <int Blocks, class C>
+RUSH_FN PairSum<C> join_sums_of_blocks(const PairSum<C>& own) {
+  if constexpr (Blocks == 1) {
+    return own;
+  } else {
+    __shared__ C found[2];
+    if (threadIdx.x == 0) {
+      found[0] = own.plain, found[1] = own.along;
+      publish_to_cluster();
+    }
+    arrive_at_cluster();
+    wait_for_arrivals();
+    PairSum<C> all{0, 0};
+#pragma unroll
+    for (int r = 0; r < Blocks; ++r)
+      all = JoinPairs{}(all, {read_of_block(&found[0], r), read_of_block(&found[1], r)});
+    arrive_having(all.plain, all.along);
+    return all;
+  }
+}
+
+// A cluster takes a row and keeps it: x and g are read once. Each block has as many planes.
+template <class C, class T, class W, int V, int Held, int Blocks>
+__global__ void __launch_bounds__(kThreads) RUSH_CLUSTER(Blocks)
+    group_norm_backward_held(GroupNormArgs args) {
   after_earlier();
   constexpr int kWarp = 32, kWarps = kThreads / kWarp;
   __shared__ PairSum<C> warps[Held][kWarps], planes[Held];
-  const GroupRow at(args);
-  const PlanePacks<V, Held> packs(args.inner, at.per_group);
-  const T *x = typed<T>(args.x) + at.row * at.width, *g = typed<T>(args.g) + at.row * at.width;
+  __shared__ C weights[Held];
+  const GroupRow at(args, Blocks);
+  const u32 count = u32(at.per_group) / Blocks, skipped = blockIdx.x % Blocks * count;
+  const i64 first = at.first + skipped, base = at.row * at.width + skipped * args.inner;
+  const PlanePacks<V, Held> packs(args.inner, count);
+  const T *x = typed<T>(args.x) + base, *g = typed<T>(args.g) + base;
+  KeptPack<T, V> px[Held], pg[Held];
+  packs.each([&](int k, int, i64 i) {
+    px[k] = KeptPack<T, V>(x + i);
+    pg[k] = KeptPack<T, V>(g + i);
+  });
   const C mean = typed<C>(args.mean)[at.row], rstd = typed<C>(args.rstd)[at.row];
-  Pack<T, V> px[Held], pg[Held];
-  packs.each([&](int k, int, i64 i) { px[k] = load_pack<V>(x + i), pg[k] = load_pack<V>(g + i); });
+  if (threadIdx.x < count)
+    weights[threadIdx.x] = parameter<C, W>(args.weight, first + threadIdx.x, C(1));
   PairSum<C> own{0, 0};
   packs.each([&](int k, int, i64) { add_pack(own, px[k], pg[k], mean, rstd); },
              [&](int plane) {
@@ -167,27 +275,27 @@ __global__ void __launch_bounds__(kThreads) group_norm_backward_held(GroupNormAr
                own = {0, 0};
              });
   __syncthreads();
-  if (threadIdx.x < at.per_group) {
+  if (threadIdx.x < count) {
     PairSum<C> sum = warps[threadIdx.x][0];
     for (int w = 1; w < kWarps; ++w) sum = JoinPairs{}(sum, warps[threadIdx.x][w]);
     planes[threadIdx.x] = sum;
-    C* out = typed<C>(args.partial) + at.sample * 2 * args.channels + at.first + threadIdx.x;
+    C* out = typed<C>(args.partial) + at.sample * 2 * args.channels + first + threadIdx.x;
     out[0] = sum.plain;
     out[args.channels] = sum.along;
   }
   __syncthreads();
   PairSum<C> means{0, 0};
-  for (int c = 0; c < at.per_group; ++c) {
-    const C weight = parameter<C, W>(args.weight, at.first + c, C(1));
-    means.plain += weight * planes[c].plain;
-    means.along += weight * planes[c].along;
+  for (u32 c = 0; c < count; ++c) {
+    means.plain += weights[c] * planes[c].plain;
+    means.along += weights[c] * planes[c].along;
   }
+  means = join_sums_of_blocks<Blocks>(means);
   means.plain /= C(at.width), means.along /= C(at.width);
-  T* gx = typed<T>(args.y) + at.row * at.width;
+  T* gx = typed<T>(args.y) + base;
   packs.each([&](int k, int plane, i64 i) {
-    const C weight = parameter<C, W>(args.weight, at.first + plane, C(1));
-    write_input_grad(gx + i, px[k], pg[k], weight, mean, rstd, means);
+    write_input_grad(gx + i, px[k], pg[k], weights[plane], mean, rstd, means);
   });
+  if constexpr (Blocks > 1) wait_for_arrivals();
 }
 
 // Of each plane (a channel of a sample) the sums of g, and of g times the normalised x:
@@ -205,7 +313,7 @@ __global__ void __launch_bounds__(kThreads) group_norm_planes(GroupNormArgs args
   PairSum<C> sum{0, 0};
 #pragma unroll 4
   for (i64 i = i64(lane) * V; works && i < args.inner; i += i64(Team) * V)
-    add_pack(sum, load_pack<V>(x + i), load_pack<V>(g + i), mean, rstd);
+    add_pack(sum, KeptPack<T, V>(x + i), KeptPack<T, V>(g + i), mean, rstd);
   sum = join_team<Team>(sum, JoinPairs{});
   if (!works || lane != 0) return;
   C* out = typed<C>(args.partial) + sample * 2 * args.channels + channel;
@@ -231,8 +339,8 @@ __global__ void __launch_bounds__(kThreads) group_norm_backward(GroupNormArgs ar
   const i64 base = at.row * at.width, step = i64(gridDim.y) * kThreads * V;
   for (i64 i = (i64(blockIdx.y) * kThreads + threadIdx.x) * V; i < at.width; i += step) {
     const C weight = parameter<C, W>(args.weight, at.first + quotient(i, args.inner), C(1));
-    write_input_grad(typed<T>(args.y) + base + i, load_pack<V>(typed<T>(args.x) + base + i),
-                     load_pack<V>(typed<T>(args.g) + base + i), weight, mean, rstd, means);
+    write_input_grad(typed<T>(args.y) + base + i, KeptPack<T, V>(typed<T>(args.x) + base + i),
+                     KeptPack<T, V>(typed<T>(args.g) + base + i), weight, mean, rstd, means);
   }
 }
 

@@ -35,14 +35,17 @@ struct RowPlace {
 // x, g and y as they lie in memory.
 template <class T, class Args>
 struct RowsInMemory {
+  static constexpr bool in_memory = true;
   const Args& args;
+  RUSH_FN const T* x_at(const RowPlace& p) const { return typed<T>(args.x) + p.at + p.i; }
+  RUSH_FN const T* g_at(const RowPlace& p) const { return typed<T>(args.g) + p.at + p.i; }
   template <int V>
-  RUSH_FN Pack<T, V> x(const RowPlace& p) const {
-    return load_pack<V>(typed<T>(args.x) + p.at + p.i);
+  RUSH_FN KeptPack<T, V> x(const RowPlace& p) const {
+    return KeptPack<T, V>(x_at(p));
   }
   template <int V>
-  RUSH_FN Pack<T, V> g(const RowPlace& p) const {
-    return load_pack<V>(typed<T>(args.g) + p.at + p.i);
+  RUSH_FN KeptPack<T, V> g(const RowPlace& p) const {
+    return KeptPack<T, V>(g_at(p));
   }
   template <int V>
   RUSH_FN void y(const RowPlace& p, const Pack<T, V>& pack) const {
@@ -54,7 +57,7 @@ struct RowsInMemory {
 // registers. All loads are under way before the first element is looked at.
 template <class T, int Team, int V, int Held>
 struct HeldPacks {
-  Pack<T, V> p[Held];
+  KeptPack<T, V> p[Held];
   // Calls f(k, i): p[k] stands for the elements from i on.
   template <class F>
   static RUSH_FN void each(int lane, i64 width, F f) {
@@ -65,7 +68,7 @@ struct HeldPacks {
     }
   }
   RUSH_FN void load(const T* row, int lane, i64 width) {
-    each(lane, width, [&](int k, i64 i) { p[k] = load_pack<V>(row + i); });
+    each(lane, width, [&](int k, i64 i) { p[k] = KeptPack<T, V>(row + i); });
   }
 };
 
@@ -79,14 +82,19 @@ struct HeldRow {
     HeldPacks<T, Team, V, Held>::each(lane, width, [&](int k, i64 i) { f(k * V, i); });
   }
   // pack_at(i): the elements from i on.
+  // (Beyond the row they are zeros, and converted as well: under the condition of the loads each load
+  // would be waited for before the next one.)
   template <class F>
   RUSH_FN void load(F pack_at, int lane, i64 width) {
     HeldPacks<T, Team, V, Held> packs;
+    for (auto& p : packs.p) p = Pack<T, V>{};
     packs.each(lane, width, [&](int k, i64 i) { packs.p[k] = pack_at(i); });
-    each(lane, width, [&](int k, i64) {
 #pragma unroll
-      for (int j = 0; j < V; ++j) v[k + j] = convert<C>(packs.p[k / V].v[j]);
-    });
+    for (int k = 0; k < Held; ++k) {
+      const Pack<C, V> own = widen<C>(packs.p[k]);
+#pragma unroll
+      for (int j = 0; j < V; ++j) v[k * V + j] = own.v[j];
+    }
   }
   // Element i becomes f(v[k], k); put(i, pack) takes them.
   template <class F, class Put>

@@ -15,10 +15,14 @@ RUSH_FN void load_parameters(const void* from, i64 i, C missing, C (&to)[V]) {
   constexpr int n = V * int(sizeof(W)) <= 16 ? V : 16 / int(sizeof(W));
 #pragma unroll
   for (int j = 0; j < V; j += n) {
-    Pack<W, n> pack;
-    if (from) pack = load_pack<n>(typed<W>(from) + i + j);
+    if (from) {
+      const Pack<C, n> pack = widen<C>(KeptPack<W, n>(typed<W>(from) + i + j));
 #pragma unroll
-    for (int k = 0; k < n; ++k) to[j + k] = from ? convert<C>(pack.v[k]) : missing;
+      for (int k = 0; k < n; ++k) to[j + k] = pack.v[k];
+    } else {
+#pragma unroll
+      for (int k = 0; k < n; ++k) to[j + k] = missing;
+    }
   }
 }
 
@@ -67,7 +71,34 @@ RUSH_FN RowMoments<C> moments_of_row(const T* row, int lane, i64 width) {
   return join_team<Team>(own, JoinMoments{});
 }
 
-// Of a row of n elements that its team holds, in two passes.
+// Of n elements that a team holds, in two passes: their mean, and the sum of squared deviations from
+// it (RMS norm: from 0).
+template <class C>
+struct HeldSums {
+  C mean, squares;
+};
+template <class C, bool centred = true, class T, int Team, int V, int Held>
+RUSH_FN HeldSums<C> sums_of_held(const HeldPacks<T, Team, V, Held>& x, int lane, i64 width, C n) {
+  C mean = 0, squares = 0;
+  if constexpr (centred) {
+    C sum = 0;
+    x.each(lane, width, [&](int k, i64) {
+      const Pack<C, V> own = widen<C>(x.p[k]);
+#pragma unroll
+      for (int j = 0; j < V; ++j) sum += own.v[j];
+    });
+    mean = join_team<Team>(sum, JoinSum{}) / n;
+  }
+  x.each(lane, width, [&](int k, i64) {
+    const Pack<C, V> own = widen<C>(x.p[k]);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      const C gap = own.v[j] - mean;
+      squares += gap * gap;
+    }
+  });
+  return {mean, join_team<Team>(squares, JoinSum{})};
+}
 template <class C>
 struct Statistics {
   C mean, rstd;
@@ -75,32 +106,18 @@ struct Statistics {
 template <class C, bool centred, class T, int Team, int V, int Held>
 RUSH_FN Statistics<C> statistics_of(const HeldPacks<T, Team, V, Held>& x, int lane, i64 width, C n,
                                     C eps) {
-  C mean = 0, squares = 0;
-  if constexpr (centred) {
-    C sum = 0;
-    x.each(lane, width, [&](int k, i64) {
-#pragma unroll
-      for (int j = 0; j < V; ++j) sum += convert<C>(x.p[k].v[j]);
-    });
-    mean = join_team<Team>(sum, JoinSum{}) / n;
-  }
-  x.each(lane, width, [&](int k, i64) {
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-      const C gap = convert<C>(x.p[k].v[j]) - mean;
-      squares += gap * gap;
-    }
-  });
-  return {mean, C(1) / math::sqrt(join_team<Team>(squares, JoinSum{}) / n + eps)};
+  const HeldSums<C> sums = sums_of_held<C, centred>(x, lane, width, n);
+  return {sums.mean, C(1) / math::sqrt(sums.squares / n + eps)};
 }
 
-// pack[j] = (pack[j] - mean) * rstd * weight[j] + bias[j]
-template <class C, class T, int V>
-RUSH_FN void normalize_pack(Pack<T, V>& pack, C mean, C rstd, const C (&weight)[V],
-                            const C (&bias)[V]) {
+// (x[j] - mean) * rstd * weight[j] + bias[j]
+template <class T, class C, int V>
+RUSH_FN Pack<T, V> normal_pack(const Pack<C, V>& x, C mean, C rstd, const C (&weight)[V],
+                               const C (&bias)[V]) {
+  Pack<T, V> out;
 #pragma unroll
-  for (int j = 0; j < V; ++j)
-    pack.v[j] = convert<T>((convert<C>(pack.v[j]) - mean) * rstd * weight[j] + bias[j]);
+  for (int j = 0; j < V; ++j) out.v[j] = convert<T>((x.v[j] - mean) * rstd * weight[j] + bias[j]);
+  return out;
 }
 
 }  // namespace rush

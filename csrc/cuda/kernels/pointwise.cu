@@ -22,29 +22,31 @@ __global__ void __launch_bounds__(kThreads) pointwise_flat(PointwiseArgs<sizeof.
   flat_stretch<R, C, V, Out, In...>(with_params<R, P>(args.params), args, blockIdx.x, gridDim.x);
 }
 
-// A pack of arguments along a row: at an offset, or V times what is there.
-template <class C, int V, class In, int Inputs>
-RUSH_FN Packs<C, V, 1> row_pack(const PointwiseArgs<Inputs>& args, int input, i64 offset) {
-  Packs<C, V, 1> out;
-  const bool given = (args.given >> input) & 1, single = (args.single >> input) & 1;
-  if (given | single) {
-    const C x =
-        given ? value_of<C>(args.numbers[input]) : convert<C>(typed<In>(args.in[input])[offset]);
-#pragma unroll
-    for (int k = 0; k < V; ++k) out.p[0].v[k] = x;
-  } else {
-    const Pack<In, V> raw = load_pack<V>(typed<In>(args.in[input]) + offset);
-#pragma unroll
-    for (int k = 0; k < V; ++k) out.p[0].v[k] = convert<C>(raw.v[k]);
-  }
-  return out;
+// Packs of an input along rows, at two places.
+template <class Operand>
+struct Both {
+  Operand a, b;
+};
+template <class F, class Out, int V, class... Operands>
+RUSH_FN void apply_both(const F& f, Out* a, Out* b, const Both<Operands>&... in) {
+  apply_pack<F, Out, V>(f, a, in.a.pack(0)...);
+  apply_pack<F, Out, V>(f, b, in.b.pack(0)...);
 }
 
 template <class F, class C, int V, class Out, class... In, class Where, int... i>
-RUSH_FN void rows_element(const F& f, const PointwiseArgs<sizeof...(In)>& args, const Where& o,
-                          Ints<i...>) {
-  apply_packs<F, Out, V, 1>(f, typed<Out>(args.out) + o.at[0],
-                            row_pack<Argument<F, C, i>, V, In>(args, i, o.at[i + 1])...);
+RUSH_FN void rows_pack(const F& f, const PointwiseArgs<sizeof...(In)>& args, const Where& o,
+                       Ints<i...>) {
+  apply_packs<F, Out, V, 1>(
+      f, typed<Out>(args.out) + o.at[0],
+      Operand<Argument<F, C, i>, In, V, 1>(args, i, typed<In>(args.in[i]) + o.at[i + 1])...);
+}
+template <class F, class C, int V, class Out, class... In, class Where, int... i>
+RUSH_FN void rows_packs(const F& f, const PointwiseArgs<sizeof...(In)>& args, const Where& o,
+                        const Where& p, Ints<i...>) {
+  apply_both<F, Out, V>(f, typed<Out>(args.out) + o.at[0], typed<Out>(args.out) + p.at[0],
+                        Both<Operand<Argument<F, C, i>, In, V, 1>>{
+                            {args, i, typed<In>(args.in[i]) + o.at[i + 1]},
+                            {args, i, typed<In>(args.in[i]) + p.at[i + 1]}}...);
 }
 
 template <class F, int P, class C, int V, class Out, class... In>
@@ -54,9 +56,14 @@ __global__ void __launch_bounds__(kThreads)
   using Inputs = typename UpTo<sizeof...(In)>::type;
   using R = Running<F, C, Out>;
   const R f = with_params<R, P>(args.params);
-#pragma unroll 2
-  for (i64 i = thread_number(); i < args.n; i += thread_count())
-    rows_element<R, C, V, Out, In...>(f, args, offsets_of(nest, u32(i)), Inputs{});
+  const i64 step = thread_count();
+  for (i64 i = thread_number(); i < args.n; i += 2 * step) {
+    const auto at = offsets_of(nest, u32(i));
+    if (i + step < args.n)
+      rows_packs<R, C, V, Out, In...>(f, args, at, offsets_of(nest, u32(i + step)), Inputs{});
+    else
+      rows_pack<R, C, V, Out, In...>(f, args, at, Inputs{});
+  }
 }
 
 template <class C, class In, int Inputs>

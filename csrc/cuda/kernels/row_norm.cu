@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) row_norm(RowNormArgs args) {
   }
   const C rstd = C(1) / math::sqrt(squares / n + C(args.eps));
   for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V)
-    write_normal<C, W>(args, RowsInMemory<T, RowNormArgs>{args}, load_pack<V>(x + i),
+    write_normal<C, W>(args, RowsInMemory<T, RowNormArgs>{args}, KeptPack<T, V>(x + i),
                        RowPlace{team.known, team.at, i}, mean, rstd);
   if (team.lane == 0 && team.width > 0) keep_statistics<centred>(args, team.row, mean, rstd);
 }
@@ -52,14 +52,14 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
   const Statistics<C> s = kept_statistics<centred, C>(args, team.known);
   PairSum<C> sum{0, 0};
   for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
-    const Pack<T, V> a = load_pack<V>(x + i), b = load_pack<V>(g + i);
+    const auto a = widen<C>(KeptPack<T, V>(x + i)), b = widen<C>(KeptPack<T, V>(g + i));
     C weight[V];
     load_parameters<W>(args.weight, i, C(1), weight);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      const C wg = convert<C>(b.v[j]) * weight[j];
+      const C wg = b.v[j] * weight[j];
       sum.plain += wg;
-      sum.along += wg * (convert<C>(a.v[j]) - s.mean) * s.rstd;
+      sum.along += wg * (a.v[j] - s.mean) * s.rstd;
     }
   }
   const PairSum<C> means = means_of_row<centred, Team>(sum, args.width);
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads) row_norm_backward(RowNormArgs args) 
   for (i64 i = i64(team.lane) * V; i < team.width; i += i64(Team) * V) {
     C weight[V];
     load_parameters<W>(args.weight, i, C(1), weight);
-    store_pack(gx + i, input_grad(load_pack<V>(x + i), load_pack<V>(g + i), weight, s, means));
+    store_pack(gx + i, input_grad(KeptPack<T, V>(x + i), KeptPack<T, V>(g + i), weight, s, means));
   }
 }
 
@@ -109,12 +109,21 @@ __global__ void __launch_bounds__(kThreads) join_segments(JoinPairsArgs args) {
   after_earlier();
   constexpr int lanes = 8, columns = kThreads / lanes;
   const i64 c = i64(blockIdx.x) * columns + threadIdx.x % columns;
+  const auto part = [&](i64 s) {
+    const C* from = typed<C>(args.partial) + s * 2 * args.channels + c;
+    return PairSum<C>{from[0], from[args.channels]};
+  };
   PairSum<C> sum{0, 0};
-#pragma unroll 4
-  for (i64 s = threadIdx.x / columns; s < args.segments && c < args.channels; s += lanes) {
-    const C* part = typed<C>(args.partial) + s * 2 * args.channels + c;
-    sum = JoinPairs{}(sum, {part[0], part[args.channels]});
+  constexpr int kAtOnce = 8;  // loads under way, of either sum
+  i64 s = c < args.channels ? threadIdx.x / columns : args.segments;
+  for (; s + (kAtOnce - 1) * lanes < args.segments; s += kAtOnce * lanes) {
+    PairSum<C> few[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) few[k] = part(s + k * lanes);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) sum = JoinPairs{}(sum, few[k]);
   }
+  for (; s < args.segments; s += lanes) sum = JoinPairs{}(sum, part(s));
   sum = join_column<lanes>(sum, JoinPairs{});
   if (threadIdx.x >= columns || c >= args.channels) return;
   if (args.gb) typed<W>(args.gb)[c] = convert<W>(sum.plain);

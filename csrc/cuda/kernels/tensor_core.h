@@ -1,4 +1,4 @@
-// tensor_core.h (NVRTC): matrix products of a warp, and copies that run by themselves.
+// tensor_core.h (NVRTC): matrix products of a warp.
 //
 // Note [Fragments]
 // Thread 4 * g + t of a warp holds, of
@@ -9,13 +9,11 @@
 // tests/cpp/tensor_core_on_cpu.h has the same functions for the tests.
 #pragma once
 
+#include "cuda/kernels/async_copy.h"
+
 #ifndef RUSH_TENSOR_CORE_ON_CPU
 
-#include "functors/types.h"
-
 namespace rush {
-
-RUSH_FN u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 
 // Four 8 x 8 matrices of two-byte elements (rows of 16 bytes): thread i names the row i % 8 of
 // matrix i / 8, and gets the t-th word of row g of each.
@@ -55,15 +53,6 @@ RUSH_FN u32 pair_of(bfloat16, float a, float b) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a));
   return r;
 }
-
-// 16 bytes from global to shared memory, both aligned to 16, while the threads go on.
-RUSH_FN void copy_async(void* shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
-               "l"(global)
-               : "memory");
-}
-// Waits for the thread's own copies; a barrier then makes everyone's visible.
-RUSH_FN void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 RUSH_FN float from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 RUSH_FN u32 word_of_lane(u32 x, u32 lane) { return __shfl_sync(0xffffffffu, x, lane); }

@@ -29,23 +29,24 @@ enum GroupKernel : uint64_t {
   kInputGrad
 };
 
-// Key: kernel, packs that a thread holds, team, elements per pack (log 2), type of the parameters,
-// type.
+// Key: kernel, blocks that share a row (log 2), packs that a thread holds, team, elements per pack
+// (log 2), type of the parameters, type.
 struct GroupInstance {
   GroupKernel kernel;
   DType weight, type;
-  int64_t width = 1, held = 0;
+  int64_t width = 1, held = 0, blocks = 1;
   int team = 0;
 
   uint64_t key() const {
-    return kernel << 17 | uint64_t(held) << 12 | uint64_t(team) << 10 |
+    return kernel << 19 | uint64_t(std::countr_zero(uint64_t(blocks))) << 17 |
+           uint64_t(held) << 12 | uint64_t(team) << 10 |
            uint64_t(std::countr_zero(uint64_t(width))) << 8 | uint64_t(weight) << 4 |
            uint64_t(type);
   }
 };
 std::string spell_groups(uint64_t key) {
   const auto type = DType(key & 15), weight = DType(key >> 4 & 15);
-  const uint64_t width = 1 << (key >> 8 & 3), held = key >> 12 & 31;
+  const uint64_t width = 1 << (key >> 8 & 3), held = key >> 12 & 31, blocks = 1 << (key >> 17 & 3);
   const std::string c = compute_name(type), t = kernel_type(type), w = kernel_type(weight);
   const std::string all = concat(c, ", ", t, ", ", w, ", ", width);
   const auto last = [&](const char* kernel, const std::string& kind, const std::string& types) {
@@ -54,11 +55,11 @@ std::string spell_groups(uint64_t key) {
   const auto joined = [&](const std::string& kind) {
     return concat("rush::group_sums_joined<rush::", kind, ", ", all, ">");
   };
-  switch (GroupKernel(key >> 17)) {
+  switch (GroupKernel(key >> 19)) {
     case kGroups:
       return concat("rush::group_norm<", all, ">");
     case kGroupsHeld:
-      return concat("rush::group_norm_held<", all, ", ", held, ">");
+      return concat("rush::group_norm_held<", all, ", ", held, ", ", blocks, ">");
     case kApply:
       return concat("rush::group_norm_apply<", all, ">");
     case kFinish:
@@ -69,7 +70,7 @@ std::string spell_groups(uint64_t key) {
     case kGroupsBackward:
       return concat("rush::group_norm_backward<", all, ">");
     case kGroupsBackwardHeld:
-      return concat("rush::group_norm_backward_held<", all, ", ", held, ">");
+      return concat("rush::group_norm_backward_held<", all, ", ", held, ", ", blocks, ">");
     case kMomentSums:
       return last("sums", concat("GroupMoments<", t, ", ", c, ">"), concat(c, ", ", t));
     case kGradSums:
@@ -97,12 +98,33 @@ unsigned parts_of(int64_t rows, int64_t packs, int device) {
 }
 
 // How many packs a thread has to hold, as kernels come; 0: too many.
+constexpr int64_t kLeastHeld = 4;
 int64_t held_packs(int64_t packs) {
-  constexpr int64_t kLeast = 4, kMost = 16;
-  return packs > kMost ? 0 : std::max(kLeast, int64_t(std::bit_ceil(uint64_t(packs))));
+  constexpr int64_t kMost = 16;
+  return packs > kMost ? 0 : std::max(kLeastHeld, int64_t(std::bit_ceil(uint64_t(packs))));
 }
 int64_t packs_of_thread(int64_t elements, int64_t width) {
   return (elements + kThreads * width - 1) / (kThreads * width);
+}
+
+// Blocks that may share a row: they have to be a cluster, and exchange floats.
+int64_t most_blocks(DType type, int device) {
+  return device_info(device).major >= 9 && type != DType::Float64 ? 8 : 1;
+}
+// How many do, and packs that a thread of theirs holds: as few as the kernels have, so that many
+// blocks find room beside each other, and some of them read while others compute and write.
+void share_row(GroupInstance& i, int64_t elements, int device) {
+  const int64_t most = most_blocks(i.type, device);
+  const auto packs = [&] { return packs_of_thread(elements, i.width * i.blocks); };
+  while (i.blocks < most && packs() > kLeastHeld) i.blocks *= 2;
+  i.held = held_packs(packs());
+}
+// The same for blocks that take whole planes, which have `inner` elements each.
+void share_planes(GroupInstance& i, int64_t planes, int64_t inner, int device) {
+  const int64_t most = most_blocks(i.type, device);
+  const auto packs = [&] { return planes / i.blocks * packs_of_thread(inner, i.width); };
+  while (i.blocks < most && packs() > kLeastHeld && planes % (2 * i.blocks) == 0) i.blocks *= 2;
+  i.held = held_packs(packs());
 }
 
 // Channels last: a launch of one of the kernels whose blocks take parts of samples.
@@ -173,12 +195,19 @@ void group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, int64
   }
   args.y = y.data();
   const int64_t rows = args.batch * groups, width = x.numel() / rows;
-  const bool spread = rows * 2 < device_info(device).processors && width > 16384;
   GroupInstance i{kGroups, parameters, type};
   i.width = widest_pack(type, args.inner, {args.x, args.y});
+  share_row(i, width, device);
+  if (i.held == 0) i.blocks = 1;
+  const bool spread = rows * i.blocks * 2 < device_info(device).processors && width > 16384;
+  if (!spread && i.held > 0) {
+    i.kernel = kGroupsHeld;
+    const auto by_plane = Divider<u32>::of(u32(args.inner / i.width));
+    launch(kGroupFamily, i.key(), device, {unsigned(rows * i.blocks)}, {kThreads}, args, by_plane);
+    return;
+  }
+  i.held = 0, i.blocks = 1;
   if (!spread) {
-    i.held = held_packs(packs_of_thread(width, i.width));
-    if (i.held > 0) i.kernel = kGroupsHeld;
     launch(kGroupFamily, i.key(), device, {unsigned(rows)}, {kThreads}, args);
     return;
   }
@@ -214,15 +243,16 @@ void group_norm_backward_planes(GroupNormArgs& args, DType type, DType parameter
   GroupInstance i{kGroupsBackwardHeld, parameters, type};
   i.width = widest_pack(type, args.inner, {args.x, args.g, args.y});
   const int64_t rows = args.batch * args.groups, per_group = args.channels / args.groups;
-  // At least half of the threads have something of every plane, and there are rows for all
+  share_planes(i, per_group, args.inner, device);
+  // At least half of the threads have something of every plane, and there are blocks for all
   // processors.
-  const bool fills = args.inner * 2 >= kThreads * i.width && rows >= device_info(device).processors;
-  i.held = held_packs(per_group * packs_of_thread(args.inner, i.width));
+  const bool fills =
+      args.inner * 2 >= kThreads * i.width && rows * i.blocks >= device_info(device).processors;
   if (args.y && fills && i.held > 0) {
-    launch(kGroupFamily, i.key(), device, {unsigned(rows)}, {kThreads}, args);
+    launch(kGroupFamily, i.key(), device, {unsigned(rows * i.blocks)}, {kThreads}, args);
     return;
   }
-  i.held = 0;
+  i.held = 0, i.blocks = 1;
   i.kernel = kPlanes;
   i.team = args.inner <= 64 * i.width ? 0 : args.inner <= 1024 * i.width ? 1 : 2;
   launch(kGroupFamily, i.key(), device, blocks_of_teams(args.batch * args.channels, i.team),

@@ -93,8 +93,8 @@ def test_batch_norms_take_in_what_is_around_them(launched):
     eager, fused = launched(f"lambda: nn.Sequential(*(Residual() for _ in range(3))), {image}")
     # Eager normalises small images by one launch forward and one backward.
     assert eager.count("channel_norm_last") == 12
-    # A norm, the sum and the activation behind it are one pass, but where the program's image is added,
-    # which lies otherwise.
+    # A norm, the sum and the activation behind it are one pass, but where the program's image is
+    # added, which lies otherwise.
     assert fused.count("fused_channel_map") == 5
     # The gradient of an activation is found where its sums are, but that of the mean at the end.
     assert fused.count("fused_channel_sums") == 5

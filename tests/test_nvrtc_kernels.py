@@ -495,7 +495,7 @@ def row_norm_kernels():
                     names += [f"rush::row_norm_held<{start}, {2 * held}, {centred}>"]
             for v, centred in itertools.product((1, pack_width(t)), FLAGS):
                 held = (8 if t == "f64" else 16) // v
-                part = {"f32": f"64, {v}, {12 // v}", "f64": ""}.get(t, f"128, {v}, {32 // v}")
+                part = {"f32": f"64, {v}, {12 // v}", "f64": ""}.get(t, f"128, {v}, {16 // v}")
                 for how in filter(None, (f"256, {v}, {held}", f"32, {v}, {2 * held}", part)):
                     names += [f"rush::row_norm_backward_whole<{own}, {w}, {how}, {centred}>"]
             names += [f"rush::join_segments<{compute}, {w}>"]

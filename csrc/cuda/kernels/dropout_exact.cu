@@ -60,8 +60,10 @@ __global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64*
   const RandomKey from = random_key(args.seed, args.call, state);
   const i64 blocks = (args.n + 3) / 4, whole = packs ? args.n / 4 : 0, step = thread_count();
   const u32 limit = keep_limit(float(args.keep));
+  constexpr int U = sizeof(T) == 2 ? 4 : 2;  // keys of Philox's rounds are found once for all
   i64 b = thread_number();
-  for (; b + step < whole; b += 2 * step) drop_blocks<C, T, affine, 2>(args, from, limit, b, step);
+  for (; b + (U - 1) * step < whole; b += U * step)
+    drop_blocks<C, T, affine, U>(args, from, limit, b, step);
   for (; b < blocks; b += step) {
     if (b < whole) {
       drop_blocks<C, T, affine, 1>(args, from, limit, b, step);

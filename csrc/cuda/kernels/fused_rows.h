@@ -25,7 +25,6 @@ struct FusedRowPlace {
 
 template <class Work>
 struct FusedRows {
-  static constexpr bool in_memory = false;
   const FusedArgs& args;
   const Number* params;
   static RUSH_FN FusedRowPlace at(const RowPlace& p) { return {p.at + p.i, p.row, p.i, 0}; }

@@ -35,17 +35,14 @@ struct RowPlace {
 // x, g and y as they lie in memory.
 template <class T, class Args>
 struct RowsInMemory {
-  static constexpr bool in_memory = true;
   const Args& args;
-  RUSH_FN const T* x_at(const RowPlace& p) const { return typed<T>(args.x) + p.at + p.i; }
-  RUSH_FN const T* g_at(const RowPlace& p) const { return typed<T>(args.g) + p.at + p.i; }
   template <int V>
   RUSH_FN KeptPack<T, V> x(const RowPlace& p) const {
-    return KeptPack<T, V>(x_at(p));
+    return KeptPack<T, V>(typed<T>(args.x) + p.at + p.i);
   }
   template <int V>
   RUSH_FN KeptPack<T, V> g(const RowPlace& p) const {
-    return KeptPack<T, V>(g_at(p));
+    return KeptPack<T, V>(typed<T>(args.g) + p.at + p.i);
   }
   template <int V>
   RUSH_FN void y(const RowPlace& p, const Pack<T, V>& pack) const {

@@ -3,7 +3,6 @@
 // (fused_rows.h).
 #pragma once
 
-#include "cuda/kernels/async_copy.h"
 #include "cuda/kernels/norm_rows.h"
 
 namespace rush {
@@ -86,35 +85,6 @@ struct HeldPair {
   }
 };
 
-// The row after it, on its way to shared memory: a thread asks for the packs that it will hold
-// itself, so that nobody has to wait for others.
-template <class C, class T, int Team, int V, int Held, bool centred>
-struct StagedPair {
-  Statistics<C> s{0, 0};
-  static RUSH_FN KeptPack<T, V>* place(int k) {
-    __shared__ KeptPack<T, V> packs[2 * Held][kThreads];
-    return &packs[k][threadIdx.x];
-  }
-  template <class From>
-  RUSH_FN void ask(const RowNormArgs& args, const From& from, i64 row) {
-    if (row >= args.rows) return;
-    HeldPacks<T, Team, V, Held>::each(threadIdx.x % Team, args.width, [&](int k, i64 i) {
-      const RowPlace at{row, row * args.width, i};
-      copy_async(place(k), from.x_at(at));
-      copy_async(place(Held + k), from.g_at(at));
-    });
-    s = kept_statistics<centred, C>(args, row);
-  }
-  RUSH_FN void take(HeldPair<C, T, Team, V, Held, centred>& to, i64 width) const {
-    wait_for_copies();
-    to.x.each(threadIdx.x % Team, width, [&](int k, i64) {
-      to.x.p[k] = *place(k);
-      to.g.p[k] = *place(Held + k);
-    });
-    to.s = s;
-  }
-};
-
 // The sums of a block's teams, joined in their order; the first team has the result.
 template <int Team, int Count, class C>
 RUSH_FN void join_teams(C (&plain)[Count], C (&along)[Count]) {
@@ -135,28 +105,14 @@ RUSH_FN void join_teams(C (&plain)[Count], C (&along)[Count]) {
   }
 }
 
-// Where the next row of x and g is while a team works on one.
-enum class Ahead {
-  None,       // in memory: others have to work while a team waits for it
-  Registers,  // under way to registers
-  Shared      // under way to shared memory, where it lies in memory in packs; else None
-};
-#ifndef RUSH_AHEAD
-#define RUSH_AHEAD -1
-#define RUSH_BLOCKS 0
-#endif
-
 // How normalize_backward_whole is compiled for a type and a team, by what was measured on an H200:
 // blocks that are to have room beside each other, and whether the next row is under way while one
-// is worked on.
+// is worked on. (That takes registers; without, others have to work while a team waits for memory.
+// On its way to shared memory the next row takes none, and all is slower by some percent.)
 template <class T, int Team>
 struct WholeShape {
-  static constexpr Ahead ahead = RUSH_AHEAD >= 0                  ? Ahead(RUSH_AHEAD)
-                                 : Team == kThreads || Team == 64 ? Ahead::Registers
-                                                                  : Ahead::None;
-  static constexpr int blocks = RUSH_BLOCKS                   ? RUSH_BLOCKS
-                                : Team > 32 || sizeof(T) == 2 ? kRowNormBlocks
-                                                              : 1;
+  static constexpr bool ahead = Team > 32;
+  static constexpr int blocks = Team > 32 || sizeof(T) == 2 ? kRowNormBlocks : 1;
 };
 
 // All gradients: a team goes through rows, and its threads keep the sums
@@ -164,31 +120,22 @@ struct WholeShape {
 // rows, since they meet at barriers; beyond the last row there is nothing to do.
 template <class C, class T, class W, int Team, int V, int Held, bool centred, class From>
 RUSH_FN void normalize_backward_whole(const RowNormArgs& args, const From& from) {
-  constexpr Ahead wanted = WholeShape<T, Team>::ahead;
-  constexpr bool staged = wanted == Ahead::Shared && From::in_memory && V * sizeof(T) == 16;
-  constexpr bool ahead = wanted == Ahead::Registers;
+  constexpr bool ahead = WholeShape<T, Team>::ahead;
   constexpr int teams = kThreads / Team;
   const int lane = threadIdx.x % Team, team = threadIdx.x / Team;
   using Rows = HeldPair<C, T, Team, V, Held, centred>;
-  using Stage = StagedPair<C, T, Team, V, Held, centred>;
   C plain_sums[Held * V] = {}, along_sums[Held * V] = {};
   Rows own;
-  Stage stage;
   const i64 step = i64(gridDim.x) * teams;
   i64 first = i64(blockIdx.x) * teams;
-  if constexpr (staged) stage.ask(args, from, first + team);
   if constexpr (ahead) own.load(args, from, first + team);
   for (; first < args.rows; first += step) {
     const i64 row = first + team, width = row < args.rows ? args.width : 0;
     Rows next;
-    if constexpr (staged) {
-      stage.take(own, width);
-      stage.ask(args, from, row + step);
-    } else if constexpr (ahead) {
+    if constexpr (ahead)
       next.load(args, from, row + step);
-    } else {
+    else
       own.load(args, from, row);
-    }
     PairSum<C> sum{0, 0};
     own.x.each(lane, width, [&](int k, i64 i) {
       C weight[V];

@@ -98,10 +98,9 @@ unsigned parts_of(int64_t rows, int64_t packs, int device) {
 }
 
 // How many packs a thread has to hold, as kernels come; 0: too many.
-constexpr int64_t kLeastHeld = 4;
 int64_t held_packs(int64_t packs) {
-  constexpr int64_t kMost = 16;
-  return packs > kMost ? 0 : std::max(kLeastHeld, int64_t(std::bit_ceil(uint64_t(packs))));
+  constexpr int64_t kLeast = 4, kMost = 16;
+  return packs > kMost ? 0 : std::max(kLeast, int64_t(std::bit_ceil(uint64_t(packs))));
 }
 int64_t packs_of_thread(int64_t elements, int64_t width) {
   return (elements + kThreads * width - 1) / (kThreads * width);
@@ -111,19 +110,21 @@ int64_t packs_of_thread(int64_t elements, int64_t width) {
 int64_t most_blocks(DType type, int device) {
   return device_info(device).major >= 9 && type != DType::Float64 ? 8 : 1;
 }
-// How many do, and packs that a thread of theirs holds: as few as the kernels have, so that many
-// blocks find room beside each other, and some of them read while others compute and write.
+// How many do, and packs that a thread of theirs holds: not more than leave room for some blocks on a
+// processor, which read while others compute and write. (Fewer packs and more blocks take longer:
+// the blocks of a cluster wait for each other.)
+constexpr int64_t kHeldAlone = 8;
 void share_row(GroupInstance& i, int64_t elements, int device) {
   const int64_t most = most_blocks(i.type, device);
   const auto packs = [&] { return packs_of_thread(elements, i.width * i.blocks); };
-  while (i.blocks < most && packs() > kLeastHeld) i.blocks *= 2;
+  while (i.blocks < most && packs() > kHeldAlone) i.blocks *= 2;
   i.held = held_packs(packs());
 }
 // The same for blocks that take whole planes, which have `inner` elements each.
 void share_planes(GroupInstance& i, int64_t planes, int64_t inner, int device) {
   const int64_t most = most_blocks(i.type, device);
   const auto packs = [&] { return planes / i.blocks * packs_of_thread(inner, i.width); };
-  while (i.blocks < most && packs() > kLeastHeld && planes % (2 * i.blocks) == 0) i.blocks *= 2;
+  while (i.blocks < most && packs() > kHeldAlone && planes % (2 * i.blocks) == 0) i.blocks *= 2;
   i.held = held_packs(packs());
 }
 

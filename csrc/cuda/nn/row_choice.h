@@ -40,18 +40,19 @@ struct WholeChoice {
   int team;
   int64_t held;
 };
-// Where a team is a part of the block: for long rows of halves, and for those of floats that are long
-// for a warp.
+// Where a team is a part of the block: for rows that are long for a warp, and would leave the threads of
+// a block one pack each (halves), or less than that.
 inline RowChoice part_of_block(DType type) {
-  return is_reduced_float(type) ? RowChoice{3, 32} : RowChoice{4, 12};
+  return is_reduced_float(type) ? RowChoice{3, 16} : RowChoice{4, 12};
 }
 inline WholeChoice row_norm_whole_choice(DType type, int64_t rows, int64_t width,
                                          int64_t processors) {
   const auto held_by = [&](int team) { return (team == 2 ? 1 : 2) * held_elements(type); };
   const int64_t blocks = std::min(rows, processors * kRowNormBlocks);
   const auto [part, held] = part_of_block(type);
-  const int64_t most = kTeams[part] * held;
-  if (type != DType::Float64 && width > most * 5 / 8 && width <= most && rows >= blocks * 8)
+  const int64_t most = kTeams[part] * held,
+                least = is_reduced_float(type) ? most / 2 : most * 5 / 8;
+  if (type != DType::Float64 && width > least && width <= most && rows >= blocks * 8)
     return {blocks, part, held};
   // Rows that a warp holds, where there are enough to keep the GPU busy that way; or a block.
   const bool short_rows =

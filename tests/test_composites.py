@@ -33,7 +33,9 @@ def test_integrals():
     same(rl.trapezoid(x, rl.tensor(POINTS)), steps.sum(1))
     same(rl.cumulative_trapezoid(x, rl.tensor(POINTS)), steps.cumsum(1))
     assert rl.trapezoid(rl.arange(4)).dtype == rl.float32
-    assert rl.trapezoid(rl.zeros(0, 3, dtype=rl.int8), dim=0).dtype == rl.int8  # as in PyTorch
+    none = rl.zeros(0, 3, dtype=rl.int8)
+    assert rl.trapezoid(none, dim=0).dtype == rl.int8  # as in PyTorch, as is
+    assert rl.cumulative_trapezoid(none, dim=0).dtype == rl.float32
     with pytest.raises(RuntimeError, match="not both"):
         rl.trapezoid(x, rl.tensor(POINTS), dx=1)
 

@@ -38,7 +38,7 @@ def _areas(op, y, x, dx, dim):
     step, dim = _steps(op, y, x, dx, dim)
     n = y.shape[dim]
     if n == 0:
-        return y, dim
+        return y * 0.5, dim
     if y.dtype == _C.bool:
         raise _C.DTypeError(f"{op}: not implemented for bool tensors")
     return (y.narrow(dim, 0, n - 1) + y.narrow(dim, 1, n - 1)) * step / 2, dim
@@ -62,7 +62,7 @@ def trapezoid(
         tensor(8.)
     """
     areas, dim = _areas("trapezoid", y, x, dx, dim)
-    return areas.sum(dim, dtype=areas.dtype)
+    return areas.sum(dim) if y.shape[dim] else y.sum(dim, dtype=y.dtype)
 
 
 def cumulative_trapezoid(

@@ -76,8 +76,11 @@ namespace {
 void check_float8(const char* op, const Tensor& x, std::optional<DType> dtype) {
   if (!dtype || is_float8(*dtype)) op::refuse_float8(op, x);
 }
-Tensor without_float8(const Tensor& x, const Tensor& out) {
-  return is_float8(x.dtype()) ? convert_data(x, out.dtype()) : x;
+// Elements are converted before they are summed up. Whether that comes first does not matter but for
+// float8, and for bools: 1 and -1 are both true, and so is a half, which no integer is.
+Tensor as_summed(const Tensor& x, const Tensor& out) {
+  const bool to_bool = out.dtype() == DType::Bool && x.dtype() != DType::Bool;
+  return is_float8(x.dtype()) || to_bool ? convert_data(x, out.dtype()) : x;
 }
 
 }  // namespace
@@ -93,8 +96,10 @@ struct Sum : RunsAnywhere {
             dtype.value_or(exact ? DType::Int64 : x.dtype()), x.device()};
   }
   // In a compiled function, where the device leaves the last stage of a sum for later.
-  static bool may_wait(const Tensor& x, const std::optional<IntList>&, bool, std::optional<DType>) {
-    return reduce_loops(x).sum_later && is_floating(x.dtype()) && !is_float8(x.dtype());
+  static bool may_wait(const Tensor& x, const std::optional<IntList>&, bool,
+                       std::optional<DType> dtype) {
+    return reduce_loops(x).sum_later && is_floating(x.dtype()) && !is_float8(x.dtype()) &&
+           dtype != DType::Bool;
   }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>,
                   const Tensor& out) {
@@ -103,7 +108,7 @@ struct Sum : RunsAnywhere {
       if (reduce_loops(x).sum_later(x, kept, out)) return;
       give_storage(out.impl());
     }
-    reduce(ReduceFn::Sum, without_float8(x, out), ReducedDims(name, x, dim).keepdim_view(x, out));
+    reduce(ReduceFn::Sum, as_summed(x, out), ReducedDims(name, x, dim).keepdim_view(x, out));
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim,
                     bool keepdim, std::optional<DType>) {
@@ -137,10 +142,10 @@ struct Mean : RunsAnywhere {
                   const Tensor& out) {
     const ReducedDims dims(name, x, dim);
     if (!out.is_complex())
-      return reduce(ReduceFn::Mean, without_float8(x, out), dims.keepdim_view(x, out));
+      return reduce(ReduceFn::Mean, as_summed(x, out), dims.keepdim_view(x, out));
     // Divided as complex numbers are: NaN in one part reaches the other, and the average of nothing
     // is NaN in both.
-    reduce(ReduceFn::Sum, without_float8(x, out), dims.keepdim_view(x, out));
+    reduce(ReduceFn::Sum, as_summed(x, out), dims.keepdim_view(x, out));
     map_binary(BinaryFn::Div, out, wrap_number(Scalar(dims.folded(x))), out, {}, out.dtype());
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim,
@@ -170,7 +175,8 @@ struct ProdDim {
             dtype.value_or(exact ? DType::Int64 : x.dtype()), x.device()};
   }
   static void run(const Tensor& x, int64_t dim, bool, std::optional<DType>, const Tensor& out) {
-    reduce(ReduceFn::Prod, x, ReducedDims(name, x, IntList(&dim, 1)).keepdim_view(x, out));
+    const ReducedDims dims(name, x, IntList(&dim, 1));
+    reduce(ReduceFn::Prod, as_summed(x, out), dims.keepdim_view(x, out));
   }
   static constexpr uint32_t needs[] = {in(0)};
   // Each element's gradient is the product of all others: those before it times those after it.

@@ -42,6 +42,8 @@ struct Accumulated {
   static constexpr bool refuses_overlap = true;
   static void check_in_place(const Tensor& x, const Spec& spec) { check_own_dtype(name, x, spec); }
   static Spec check(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+    check_dtype(dtype != DType::Bool, name, "not implemented for dtype=bool: cummax() of bools is ",
+                "true from the first true on, cummin() until the first false");
     return scan_spec(name, x, dim, dtype);
   }
   static void run(const Tensor& x, int64_t dim, std::optional<DType>, const Tensor& out) {

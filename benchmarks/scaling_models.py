@@ -16,7 +16,7 @@ models with a bar, on the largest number of ranks, each round has more ways: `--
 the same steps the other way round, `--shared-sums` a group that adds in shared memory, and `--also`
 another side of ours with other environment variables, which may name another build by PYTHONPATH.
 
-scaling_report.py says what the tables mean. They are written after each model.
+scaling_report.py says what the tables mean. They are written after each round.
 """
 
 import argparse
@@ -209,10 +209,10 @@ class Measurement:
             order = cases if len(rounds) % 2 == 0 else reversed(cases)
             rounds.append({case.key: case.visit(self.args.visit) for case in order})
             slowest = max(slowest, time.monotonic() - started)
-        more = {}
+            self.study.add(name, sizes["rushlight"], rounds, {})
+            self.study.write()  # what is here, should the rest be cut off
         if time.monotonic() < until + slowest / 2:
-            more = self.after(name)
-        self.study.add(name, sizes["rushlight"], rounds, more)
+            self.study.add(name, sizes["rushlight"], rounds, self.after(name))
         self.each(
             lambda side: side.ask(self.size, do="drop"), [s for s in sides if s in self.sides]
         )

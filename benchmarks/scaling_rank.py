@@ -95,7 +95,10 @@ class Rank:
         parallel = self.lib.nn.parallel.DistributedDataParallel
         for n in [*ranks, "shared"] if barred and "shared" in self.groups else ranks:
             if n == "shared" or self.rank < n:
-                self.wrapped[n] = parallel(self.plain, process_group=self.groups[n])
+                # Steps without communication take the copies apart anyway.
+                self.wrapped[n] = parallel(
+                    self.plain, process_group=self.groups[n], init_sync=False
+                )
         return {"bytes": sum(p.numel() * 4 for p in self.plain.parameters())}
 
     def do_drop(self):

@@ -191,6 +191,16 @@ def detect_nan(step: _F) -> _F:
     It looks at what the step returns, and at the gradients before an optimiser uses them: the
     weights stay as they were. A step that fails is run once more, so it must get its data as
     arguments; what it adds up beside tensors (running statistics, counters) it adds up twice.
+
+    Arguments:
+        step: the function; what it returns has to depend on tensors.
+
+    Example:
+        >>> @rl.autograd.detect_nan
+        ... def step(x):
+        ...     return x.log().sum()
+        >>> step(rl.ones(2))
+        tensor(0.)
     """
 
     from rushlight import cuda

@@ -27,7 +27,20 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """Where a tensor's gradient goes: a result of a node. autograd.grad takes it for the tensor."""
+    """Where a tensor's gradient goes: a result of a node. autograd.grad takes it for the tensor.
+
+    Arguments:
+        node: the node.
+        output_nr: which of its results.
+        ownership_token: what keeps the node alive.
+
+    Example:
+        >>> x = rl.ones(2, requires_grad=True)
+        >>> edge = rl.autograd.graph.get_gradient_edge(x * 2)
+        >>> same = rl.autograd.graph.GradientEdge(edge.node, edge.output_nr, ownership_token=None)
+        >>> same.output_nr
+        0
+    """
 
     node: Any
     output_nr: int
@@ -108,7 +121,7 @@ class save_on_cpu(saved_tensors_hooks):
 
     Example:
         >>> x = rl.ones(2, requires_grad=True)
-        >>> with rl.autograd.graph.save_on_cpu(pin_memory=False):
+        >>> with rl.autograd.graph.save_on_cpu(pin_memory=False, device_type="cuda"):
         ...     y = (x * x).sum()
         >>> y.backward(); x.grad
         tensor([2., 2.])

@@ -52,5 +52,14 @@ class Variable(metaclass=_VariableMeta):
 
 
 def variable(data: Any, requires_grad: bool = False) -> Tensor:
-    """The function form that old programs use."""
+    """The function form of Variable that old programs use: a tensor.
+
+    Arguments:
+        data: a tensor, or what `tensor` takes.
+        requires_grad: record what is done with it.
+
+    Example:
+        >>> rl.autograd.variable(rl.ones(2), requires_grad=True)
+        tensor([1., 1.], requires_grad=True)
+    """
     return Variable(data, requires_grad)

@@ -27,6 +27,11 @@ class Transform:
         >>> t = rl.distributions.ExpTransform(cache_size=1)
         >>> isinstance(t, rl.distributions.Transform), t(rl.tensor(0.0)), t.inv(rl.tensor(1.0))
         (True, tensor(1.), tensor(0.))
+        >>> class Double(rl.distributions.Transform):
+        ...     def _call(self, x):
+        ...         return 2 * x
+        >>> Double(cache_size=0)(rl.tensor(3.0))
+        tensor(6.)
     """
 
     if TYPE_CHECKING:  # read-only, since subclasses may compute them

@@ -34,6 +34,8 @@ class Distribution:
         >>> d = rl.distributions.Normal(rl.zeros(5, 1), rl.ones(3))
         >>> isinstance(d, rl.distributions.Distribution), d.batch_shape, d.sample((2,)).shape
         (True, rushlight.Size([5, 3]), rushlight.Size([2, 5, 3]))
+        >>> rl.distributions.Distribution(batch_shape=rl.Size([2])).batch_shape
+        rushlight.Size([2])
     """
 
     if TYPE_CHECKING:  # read-only, since subclasses may compute them

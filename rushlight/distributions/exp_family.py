@@ -21,6 +21,8 @@ class ExponentialFamily(Distribution):
         >>> isinstance(rl.distributions.Normal(0.0, 1.0, validate_args=True),
         ...     rl.distributions.ExponentialFamily)
         True
+        >>> rl.distributions.ExponentialFamily(event_shape=rl.Size([2])).event_shape
+        rushlight.Size([2])
     """
 
     @property

@@ -22,7 +22,16 @@ _ALLOWED = frozenset(
 
 
 class UninitializedTensorMixin:
-    """A tensor without a shape; ``materialize`` gives it one, and its final class."""
+    """A tensor without a shape; ``materialize`` gives it one, and its final class.
+
+    Example:
+        >>> weight = nn.LazyLinear(3).weight
+        >>> isinstance(weight, nn.parameter.UninitializedTensorMixin)
+        True
+        >>> weight.materialize((3, 2))
+        >>> weight.shape
+        rushlight.Size([3, 2])
+    """
 
     _is_uninitialized = True
     if TYPE_CHECKING:  # what the tensor classes beside it bring

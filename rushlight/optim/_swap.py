@@ -19,9 +19,22 @@ def swap_in_optimizer_params_and_state(
 ) -> Iterator[None]:
     """Within the context the optimiser works on these parameters, by this state.
 
-    swapin_parameters: a dict of tensors in the order of the optimiser's own; swapin_optim_state:
-    what optimizer.state_dict() gives. Tensors are used as they are, so that in-place changes stay;
-    whatever else happens to the optimiser is undone at the end.
+    Tensors are used as they are, so that in-place changes stay; whatever else happens to the
+    optimiser is undone at the end.
+
+    Arguments:
+        optimizer: the optimiser.
+        swapin_parameters: a dict of tensors in the order of the optimiser's own.
+        swapin_optim_state: what optimizer.state_dict() gives.
+
+    Example:
+        >>> own, other = nn.Parameter(rl.zeros(1)), rl.ones(1)
+        >>> other.grad = rl.ones(1)
+        >>> sgd = optim.SGD([own], lr=0.5)
+        >>> with optim.swap_in_optimizer_params_and_state(sgd, {"w": other}, sgd.state_dict()):
+        ...     sgd.step()
+        >>> own.item(), other.item()
+        (0.0, 0.5)
     """
     params = list(swapin_parameters.values())
     own = sum(len(group["params"]) for group in optimizer.param_groups)

@@ -15,7 +15,12 @@ _T = TypeVar("_T")
 
 
 class ScalingType(enum.IntEnum):
-    """How many elements of a matrix share a scale."""
+    """How many elements of a matrix share a scale.
+
+    Example:
+        >>> F.ScalingType.RowWise.value
+        1
+    """
 
     TensorWise = 0
     RowWise = 1
@@ -26,7 +31,12 @@ class ScalingType(enum.IntEnum):
 
 
 class SwizzleType(enum.IntEnum):
-    """In which order scales lie in memory."""
+    """In which order scales lie in memory.
+
+    Example:
+        >>> F.SwizzleType.NO_SWIZZLE.value
+        0
+    """
 
     NO_SWIZZLE = 0
     SWIZZLE_32_4_4 = 1
@@ -64,6 +74,9 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor | list[Tensor],
         >>> whole = F.ScalingType.TensorWise
         >>> F.scaled_mm(a, a.t(), rl.tensor(0.5), whole, rl.tensor(2.0), whole)[0, :2]
         tensor([16., 16.], dtype=rushlight.bfloat16)
+        >>> scale = rl.tensor(0.5)
+        >>> F.scaled_mm(a, a.t(), scale, whole, scale, whole, output_dtype=rl.float32)[0, :2]
+        tensor([4., 4.])
     """
     return _scaled_mm_v2(mat_a, mat_b, _listed(scale_a), _listed(scale_recipe_a),
                          _listed(swizzle_a), _listed(scale_b), _listed(scale_recipe_b),

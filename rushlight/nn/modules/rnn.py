@@ -49,7 +49,23 @@ def _no_others(name, other):
 
 
 class RNNBase(Module):
-    """What recurrent layers share: parameters by layer and direction, checks, states."""
+    """What recurrent layers share: parameters by layer and direction, checks, states.
+
+    Arguments:
+        mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
+        input_size, hidden_size: features of the input and of the state.
+        num_layers: layers, each of which reads the one before.
+        bias: whether sums have summands that are learned.
+        batch_first: inputs are (batch, time, features).
+        dropout: the chance of what goes from layer to layer to become zero.
+        bidirectional: also run from the end to the beginning.
+        proj_size: features that an LSTM's state is reduced to; 0 leaves it.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> isinstance(nn.GRU(2, 3), nn.RNNBase), nn.RNNBase("LSTM", 2, 3, num_layers=2).num_layers
+        (True, 2)
+    """
 
     __constants__ = """mode input_size hidden_size num_layers bias batch_first dropout bidirectional
 proj_size""".split()
@@ -463,7 +479,18 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What cells, single steps of recurrent layers, share."""
+    """What cells, single steps of recurrent layers, share.
+
+    Arguments:
+        input_size, hidden_size: features of the input and of the state.
+        bias: whether sums have summands that are learned.
+        num_chunks: sums per feature of the state: 1, an LSTM 4, a GRU 3.
+        device, dtype: where the parameters lie, and their dtype.
+
+    Example:
+        >>> isinstance(nn.GRUCell(2, 3), nn.RNNCellBase)
+        True
+    """
 
     __constants__: tuple[str, ...] = ("input_size", "hidden_size", "bias")
 

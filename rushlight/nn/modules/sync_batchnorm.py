@@ -34,6 +34,8 @@ class SyncBatchNorm(_BatchNorm):
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
         >>> nn.SyncBatchNorm.convert_sync_batchnorm(net)[1]
         SyncBatchNorm(8, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+        >>> nn.SyncBatchNorm(8, affine=False).weight is None
+        True
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,

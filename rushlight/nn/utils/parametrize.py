@@ -63,6 +63,16 @@ class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, and the tensors they start from.
 
     These are ``original``, or ``original0``, ``original1``, ... if right_inverse returns several.
+
+    Arguments:
+        modules: the parametrizations, in the order in which they are applied.
+        original: the tensor.
+        unsafe: do not check that shape and dtype stay the same.
+
+    Example:
+        >>> layers = nn.utils.parametrize.ParametrizationList([nn.Tanh()], rl.zeros(2), unsafe=True)
+        >>> layers.original, layers()
+        (tensor([0., 0.]), tensor([0., 0.]))
     """
 
     def __init__(

@@ -42,6 +42,16 @@ class BasePruningMethod(ABC):
 
     PRUNING_TYPE is 'unstructured' (single elements), 'structured' (whole slices of a dim) or
     'global'.
+
+    Example:
+        >>> class Negative(nn.utils.prune.BasePruningMethod):
+        ...     PRUNING_TYPE = "unstructured"
+        ...     def compute_mask(self, t, default_mask):
+        ...         return default_mask * (t >= 0)
+        >>> layer = nn.Linear(2, 2)
+        >>> method = Negative.apply(layer, "weight")
+        >>> (layer.weight >= 0).all()
+        tensor(True)
     """
 
     _tensor_name: str
@@ -112,7 +122,16 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods, one after the other, for one parameter."""
+    """Several methods, one after the other, for one parameter.
+
+    Example:
+        >>> layer = nn.Linear(4, 4)
+        >>> for _ in range(2):
+        ...     layer = nn.utils.prune.l1_unstructured(layer, "weight", amount=4)
+        >>> hooks = list(layer._forward_pre_hooks.values())
+        >>> isinstance(hooks[0], nn.utils.prune.PruningContainer), layer.weight_mask.sum()
+        (True, tensor(8.))
+    """
 
     PRUNING_TYPE = "container"
 
@@ -166,7 +185,14 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, but makes mask and product."""
+    """Prunes nothing, but makes mask and product.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> method = nn.utils.prune.Identity.apply(layer, "weight")
+        >>> layer.weight_mask
+        tensor([[1., 1.]])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -243,7 +269,20 @@ class L1Unstructured(_Unstructured):
 
 
 class RandomStructured(BasePruningMethod):
-    """Whole slices of dim at random; amount is a number of them, or a share from 0 to 1."""
+    """Whole slices of dim at random; amount is a number of them, or a share from 0 to 1.
+
+    Arguments:
+        amount: how many slices, or which part of them (a float).
+        dim: along which dim.
+
+    Example:
+        >>> layer = nn.Linear(2, 4)
+        >>> method = nn.utils.prune.RandomStructured.apply(layer, "weight", amount=1, dim=0)
+        >>> layer.weight_mask.sum()
+        tensor(6.)
+        >>> nn.utils.prune.RandomStructured(0.5, dim=0).dim
+        0
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -269,7 +308,21 @@ class RandomStructured(BasePruningMethod):
 
 
 class LnStructured(BasePruningMethod):
-    """The slices of dim with the least n-norm; amount is a number of them, or a share."""
+    """The slices of dim with the least n-norm; amount is a number of them, or a share.
+
+    Arguments:
+        amount: how many slices, or which part of them (a float).
+        n: which norm.
+        dim: along which dim.
+
+    Example:
+        >>> layer = nn.Linear(2, 4)
+        >>> method = nn.utils.prune.LnStructured.apply(layer, "weight", amount=1, n=2, dim=0)
+        >>> layer.weight_mask.sum()
+        tensor(6.)
+        >>> nn.utils.prune.LnStructured(0.5, 2, dim=0).dim
+        0
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -305,7 +358,18 @@ class LnStructured(BasePruningMethod):
 
 
 class CustomFromMask(BasePruningMethod):
-    """A mask that the user made."""
+    """A mask that the user made.
+
+    Arguments:
+        mask: ones where elements stay, zeros where they go.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> mask = rl.tensor([[1.0, 0.0]])
+        >>> method = nn.utils.prune.CustomFromMask.apply(layer, "weight", mask=mask)
+        >>> layer.weight[0, 1].item()
+        0.0
+    """
 
     PRUNING_TYPE = "global"
 

@@ -54,6 +54,9 @@ class PackedSequence(_Fields):
         >>> packed = nn.utils.rnn.pack_sequence([rl.tensor([1, 2]), rl.tensor([3])])
         >>> isinstance(packed, nn.utils.rnn.PackedSequence), packed.data, packed.sorted_indices
         (True, tensor([1, 3, 2]), None)
+        >>> same = nn.utils.rnn.PackedSequence(packed.data, batch_sizes=rl.tensor([2, 1]))
+        >>> nn.utils.rnn.unpack_sequence(same)
+        [tensor([1, 2]), tensor([3])]
     """
 
     __slots__ = ()

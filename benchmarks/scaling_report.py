@@ -228,4 +228,4 @@ def siblings():
         first = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text()
     except OSError:
         return "of unknown cores"
-    return "two to a core" if {",", "-"} & set(first) else "one to a core"
+    return "two per core" if {",", "-"} & set(first) else "one per core"

@@ -288,3 +288,45 @@ def test_errors():
             ddp(rl.nn.Linear(1, 1), mixed_precision=1)
     finally:
         dist.destroy_process_group()
+
+
+def test_gradients_that_live_in_buckets_are_averaged_once():
+    # The second backward adds to the views; half types and wider ones are divided in other places.
+    run_ranks(
+        """
+        from rushlight.nn.parallel import DistributedDataParallel
+        for dtype in (rl.float32, rl.float64, rl.bfloat16):
+            net = rl.nn.Linear(4, 2, bias=False, dtype=dtype)
+            rl.nn.init.ones_(net.weight)
+            model = DistributedDataParallel(net)
+            mean = (1 + 2 + 3) / 3
+            for step in range(3):
+                model(rl.full((1, 4), RANK + 1.0, dtype=dtype)).sum().backward()
+                expected = mean * (step + 1)
+                assert (net.weight.grad.float() - expected).abs().max() < 0.05, (dtype, step)
+            model.zero_grad(set_to_none=False)
+            with model.no_sync():
+                model(rl.full((1, 4), RANK + 1.0, dtype=dtype)).sum().backward()
+            model(rl.full((1, 4), RANK + 1.0, dtype=dtype)).sum().backward()
+            assert (net.weight.grad.float() - 2 * mean).abs().max() < 0.05, dtype
+        """,
+        3,
+    )
+
+
+def test_communication_has_no_threads_for_loops():
+    # They would want the processors on which backward computes.
+    run_ranks(
+        """
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+
+        x = rl.ones(1 << 24)
+        x.div_(2)  # the main thread's loops have theirs
+        dist.all_reduce(rl.ones(4), async_op=True).wait()
+        before = threads()
+        dist.all_reduce(x, dist.ReduceOp.AVG, async_op=True).wait()
+        assert (x == 0.5).all() and threads() == before
+        """,
+        OMP_NUM_THREADS="2",
+    )

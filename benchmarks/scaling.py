@@ -174,7 +174,6 @@ def ablation(args):
         "buckets of 100 MiB": {"options": {"bucket_cap_mb": 100}},
         "gradients copied from buckets": {"options": {"gradient_as_bucket_view": False}},
         "ordered sums, 8 shards": {"options": {"deterministic_world": 8}},
-        "sums in shared memory (three ranks or more)": {"env": {"RUSHLIGHT_SHARED_SUMS": "1"}},
         "without shared memory, over the loopback device": {"env": LOOPBACK},
     }
     rows, base = [], None

@@ -13,8 +13,8 @@ taken within a round, so that a machine which gets slower for a while does not c
 
 Every rank has processors of its own (--free: the scheduler's choice) in both libraries. For the
 models with a bar, on the largest number of ranks, each round has more ways: `--other-placement`
-the same steps the other way round, `--shared-sums` a group that adds in shared memory, and `--also`
-another side of ours with other environment variables, which may name another build by PYTHONPATH.
+the same steps the other way round, and `--also` another side of ours with other environment
+variables, which may name another build by PYTHONPATH.
 
 scaling_report.py says what the tables mean. They are written after each round.
 """
@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 RUN = {"rushlight": "rushlight.distributed.run", "torch": "torch.distributed.run"}
 # How the time is shared out: about what a step of each takes.
 SHARES = {"resnet50": 18, "mobilenet_v2": 14, "gnmt_v2": 36, "alexnet": 10, "vgg19": 16, "ncf": 6}
-VISIT = 0.7  # seconds of steps, at least one
+VISIT = 1.0  # seconds of steps, at least one
 MOST_ROUNDS = 12
 
 
@@ -61,7 +61,6 @@ class Side:
                    folder / f"{name}.socket", "--threads", str(args.threads),
                    "--ranks", *map(str, args.ranks)]  # fmt: skip
         command += ["--small"] if args.small else []
-        command += ["--shared-sums"] if args.shared_sums and name == "rushlight" else []
         # A virtual machine may only claim AMX: both sides leave it alone.
         environment = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", **os.environ,
                        "OMP_NUM_THREADS": str(args.threads), **variables}  # fmt: skip
@@ -178,8 +177,6 @@ class Measurement:
             if self.args.other_placement:
                 found += [Case(ours, way, n, not self.bound, (f"other {way}", n))
                           for way in ("alone", "ddp")]  # fmt: skip
-            if self.args.shared_sums:
-                found.append(Case(ours, "shared", n, self.bound, ("shared", n)))
             found += [Case(self.sides[name], "ddp", n, self.bound, (name, n))
                       for name, _ in self.args.also if name in self.sides]  # fmt: skip
         return found
@@ -191,8 +188,8 @@ class Measurement:
         sides = [s for s in self.sides if s in ("rushlight", "torch") or barred]
         for side in sides:  # at the same time
             numbers = self.args.ranks if side in ("rushlight", "torch") else [self.size]
-            command = {"do": "model", "name": name, "ranks": numbers, "barred": barred}
-            self.each(lambda s, c=command: s.tell(self.size, **c), [side])
+            self.each(lambda s, n=numbers: s.tell(self.size, do="model", name=name, ranks=n),
+                      [side])  # fmt: skip
         sizes = {}
         self.each(lambda side: sizes.update({side.name: side.answers(self.size)[0]["bytes"]}),
                   [side for side in sides if side in self.sides])  # fmt: skip
@@ -260,7 +257,6 @@ def arguments():
     parser.add_argument("--visit", type=float, default=VISIT, help="seconds of steps of one way")
     parser.add_argument("--free", action="store_true", help="do not bind ranks to processors")
     parser.add_argument("--other-placement", action="store_true")
-    parser.add_argument("--shared-sums", action="store_true")
     parser.add_argument("--peer-alone", action="store_true", help="PyTorch without communication")
     parser.add_argument("--also", nargs="+", action="append", default=[], metavar="WORD")
     parser.add_argument("--small", action="store_true", help="tiny models: a trial of the script")

@@ -46,9 +46,6 @@ class Rank:
         self.rank, self.size = self.dist.get_rank(), self.dist.get_world_size()
         self.groups = {n: self.dist.new_group(list(range(n))) for n in args.ranks if n < self.size}
         self.groups[self.size] = None  # the default group
-        if args.shared_sums and self.ours:
-            os.environ["RUSHLIGHT_SHARED_SUMS"] = "1"  # of groups that are made from now on
-            self.groups["shared"] = self.dist.new_group(list(range(self.size)))
         self.training = self.plain = None
         self.wrapped = {}
 
@@ -83,7 +80,7 @@ class Rank:
             found["link"] = [link.latency, link.bandwidth, link.error]
         return found
 
-    def do_model(self, name, ranks, barred):
+    def do_model(self, name, ranks):
         """A new model, and a DistributedDataParallel of it for each number of ranks."""
         from table1_models import Training
 
@@ -93,8 +90,8 @@ class Rank:
                                  seed=self.rank)  # fmt: skip
         self.plain = self.training.model
         parallel = self.lib.nn.parallel.DistributedDataParallel
-        for n in [*ranks, "shared"] if barred and "shared" in self.groups else ranks:
-            if n == "shared" or self.rank < n:
+        for n in ranks:
+            if self.rank < n:
                 # Steps without communication take the copies apart anyway.
                 self.wrapped[n] = parallel(
                     self.plain, process_group=self.groups[n], init_sync=False
@@ -113,8 +110,7 @@ class Rank:
     def do_steps(self, way, ranks, count, bound):
         """Seconds of so many steps; the ranks begin together."""
         self.place(bound)
-        models = {"ddp": self.wrapped.get(ranks), "shared": self.wrapped.get("shared")}
-        self.training.model = models.get(way, self.plain)
+        self.training.model = self.wrapped[ranks] if way == "ddp" else self.plain
         step = self.training.step if way != "after" else lambda: self.averaged_after(ranks)
         self.dist.barrier(self.groups[ranks])
         started = time.perf_counter()
@@ -167,7 +163,6 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--shared-sums", action="store_true")
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     rank = Rank(args)

@@ -136,7 +136,6 @@ class Study:
         """The same on the largest number of ranks in other ways."""
         n, rows = max(self.args.ranks), []
         names = {"other ddp": "the scheduler places threads" if not self.args.free else "bound"}
-        names["shared"] = "sums in shared memory"
         names |= {name: name for name, _ in self.args.also}
         for name in self.models:
             for key, words in names.items():

@@ -23,7 +23,7 @@ def test_constants_are_those_of_the_library():
     with open(header) as file:
         text = file.read()
     constants = core.mpi_constants()
-    assert len(constants) == 30
+    assert len(constants) == 27
     for name, value in constants.items():
         found = re.search(rf"\b{name}\b\s*=?\s*(?:\(\(\w+\*?\))?\s*(0x[0-9a-f]+|-?\d+)", text)
         assert found and int(found[1], 0) == value, name
@@ -40,39 +40,6 @@ def test_import_opens_no_mpi():
         print("libmpi" in open("/proc/self/maps").read())
         """)
     assert out.strip() == "False"
-
-
-@pytest.mark.parametrize("shared", ["1", "0"])
-def test_sums_of_all_sizes_have_the_same_bits_on_all_ranks(shared):
-    # Three ranks add larger tensors in memory that they share, piece by piece.
-    source = """
-        rng = np.random.default_rng(0)
-        for dtype in ("float32", "float64"):
-            for n in (8, 16384, 16385, 700_001, 1_500_003):
-                values = rng.standard_normal((SIZE, n)).astype(dtype)
-                for turn in range(2):
-                    x = rl.tensor(values[RANK])
-                    work = dist.all_reduce(x, async_op=bool(turn))
-                    if turn:
-                        work.wait()
-                    np.testing.assert_allclose(x.numpy(), values.sum(0), 1e-5, 1e-5)
-                every = [rl.empty(n, dtype=x.dtype) for _ in range(SIZE)]
-                dist.all_gather(every, x)
-                assert all(np.array_equal(x.numpy(), other.numpy()) for other in every)
-        x = rl.full((50_000,), 3.0 * RANK)
-        dist.all_reduce(x, dist.ReduceOp.AVG)
-        assert (x == 3.0).all()
-        x = rl.full((50_000,), float(RANK))
-        dist.all_reduce(x, dist.ReduceOp.MAX)
-        assert (x == 2.0).all()
-        two = dist.new_group([0, 2])
-        x = rl.full((50_000,), 1.0)
-        if RANK != 1:
-            dist.all_reduce(x, group=two)
-            assert (x == 2.0).all()
-        print(dist.is_initialized())
-    """
-    run_ranks(source, 3, RUSHLIGHT_SHARED_SUMS=shared)
 
 
 def test_all_reduce_of_every_dtype():

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <set>
 
-#include "distributed/mpi/shared_sum.h"
 #include "distributed/pmi_server.h"
 
 namespace rush::distributed::mpi {
@@ -79,8 +78,7 @@ class MpiTransfer final : public Transfer {
 
 class MpiEngine final : public Engine {
  public:
-  MpiEngine(Handle communicator, std::unique_ptr<SharedSum> shared)
-      : communicator_(communicator), shared_(std::move(shared)) {
+  explicit MpiEngine(Handle communicator) : communicator_(communicator) {
     int flag = 0, *value = nullptr;
     const int status = library().Comm_get_attr(handle(kCommWorld), kTagUpperBound, &value, &flag);
     largest_tag_ = status == 0 && flag && value ? *value : 32767;  // the least that MPI promises
@@ -88,7 +86,6 @@ class MpiEngine final : public Engine {
   // The communicator is not freed: that would wait for ranks which may be gone.
 
   std::unique_ptr<Transfer> start(Operation& op) override {
-    if (shared_ && shared_->takes(op)) return shared_->start(op);
     auto transfer = std::make_unique<MpiTransfer>(op);
     check_mpi(begin(op, *transfer), name_of(op.kind));
     return transfer;
@@ -170,7 +167,6 @@ class MpiEngine final : public Engine {
   }
 
   Handle communicator_;
-  std::unique_ptr<SharedSum> shared_;  // null: MPI adds all by itself
   int largest_tag_ = 0;
 };
 
@@ -227,10 +223,7 @@ std::unique_ptr<Engine> make_engine(Store& store, std::span<const int> ranks,
   l.Group_free(&group);
   l.Group_free(&all);
   check_mpi(l.Comm_set_errhandler(communicator, handle(kErrorsReturn)), "MPI_Comm_set_errhandler");
-  int rank = 0;
-  check_mpi(l.Comm_rank(communicator, &rank), "MPI_Comm_rank");
-  return std::make_unique<MpiEngine>(
-      communicator, SharedSum::make(store, communicator, rank, int(ranks.size()), timeout));
+  return std::make_unique<MpiEngine>(communicator);
 }
 
 }  // namespace rush::distributed::mpi

@@ -10,6 +10,14 @@
 #include "math_special.h"
 #endif
 
+// Long functions, of which a kernel has one copy instead of one per element of a pack: NVRTC took half a
+// minute for them.
+#ifdef RUSH_DEVICE
+#define RUSH_FN_CALLED inline __device__ __noinline__
+#else
+#define RUSH_FN_CALLED RUSH_FN
+#endif
+
 namespace rush::math {
 
 template <class T>
@@ -149,7 +157,7 @@ RUSH_FN double zeta_positive(double s, double x) {
 }
 // Hurwitz's zeta function. Left of zero only integers s have a real value: there the terms mirror
 // those on the right.
-RUSH_FN double zeta(double s, double q) {
+RUSH_FN_CALLED double zeta(double s, double q) {
   if (isnan(s) || isnan(q)) return limits<double>::nan;
   if (s == 1.0) return limits<double>::inf;
   if (s < 1.0) return limits<double>::nan;
@@ -180,7 +188,7 @@ RUSH_FN double trigamma(double x) {
   return x < 0.0 ? pi<double> * pi<double> / (s * s) - right : right;
 }
 // The n-th derivative of digamma, n > 0.
-RUSH_FN double polygamma(double n, double x) {
+RUSH_FN_CALLED double polygamma(double n, double x) {
   if (isnan(x)) return x;
   if (isinf(x)) return x > 0.0 ? 0.0 : limits<double>::nan;
   if (n == 1.0) return trigamma(x);

@@ -38,3 +38,19 @@ print(z.to_padded_tensor(0.0).shape, z.sum(1).device)
         "cuda:0",
         "rushlight.Size([2, 2]) cuda:0",
     ]
+
+
+def test_pools_without_windows(run):
+    """Sizes of 0 are not divided by on the host; what has no window has a gradient of zeros."""
+    out = run(
+        """
+from rushlight.nn import functional as F
+x = rl.ones(2, 2, 4, 4, device="cuda", requires_grad=True)
+for pool in (F.adaptive_max_pool2d, F.adaptive_avg_pool2d):
+    for size in ((2, 0), (0, 2), (0, 0)):
+        y = pool(x, size)
+        (g,) = rl.autograd.grad(y, x, rl.ones_like(y))
+        print(tuple(y.shape) == (2, 2, *size), tuple(g.shape) == tuple(x.shape))
+"""
+    )
+    assert out == ["True True"] * 6

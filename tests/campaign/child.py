@@ -42,6 +42,8 @@ def guard(path):
     from rushlight.cpu import memory
 
     library = ctypes.CDLL(path)
+    if os.environ.get("CAMPAIGN_DEVICE") == "cuda":  # where the process itself has no limit
+        library.guard_limit(ctypes.c_size_t(MEMORY))
     memory.change_current_allocator(memory.CPUPluggableAllocator(path, "guard_alloc", "guard_free"))
     return library
 

@@ -26,6 +26,8 @@ static struct Gone held[kHeld];
 static size_t first, count, held_bytes, serial;
 static unsigned char fill_byte = 0xFF;
 
+static size_t most = (size_t)1 << 40;  // of one block
+void guard_limit(size_t bytes) { most = bytes; }
 void guard_fill(int byte) { fill_byte = (unsigned char)byte; }
 
 static size_t pages_of(size_t size) { return (size + kPage - 1) / kPage * kPage; }
@@ -36,7 +38,7 @@ static void give(void) { pthread_mutex_unlock(&lock); }
 __attribute__((constructor)) static void at_fork(void) { pthread_atfork(take, give, give); }
 
 void* guard_alloc(size_t size) {
-  if (size > (size_t)1 << 40) return NULL;
+  if (size > most) return NULL;
   size_t inner = pages_of(size ? size : 1);
   char* start = mmap(NULL, inner + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) return NULL;

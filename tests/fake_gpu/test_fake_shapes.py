@@ -38,3 +38,43 @@ print(z.to_padded_tensor(0.0).shape, z.sum(1).device)
         "cuda:0",
         "rushlight.Size([2, 2]) cuda:0",
     ]
+
+
+def test_pools_without_windows(run):
+    """Sizes of 0 are not divided by on the host; what has no window has a gradient of zeros."""
+    out = run(
+        """
+from rushlight.nn import functional as F
+x = rl.ones(2, 2, 4, 4, device="cuda", requires_grad=True)
+for pool in (F.adaptive_max_pool2d, F.adaptive_avg_pool2d):
+    for size in ((2, 0), (0, 2), (0, 0)):
+        y = pool(x, size)
+        (g,) = rl.autograd.grad(y, x, rl.ones_like(y))
+        print(tuple(y.shape) == (2, 2, *size), tuple(g.shape) == tuple(x.shape))
+"""
+    )
+    assert out == ["True True"] * 6
+
+
+def test_what_a_kernel_must_not_see(run):
+    """Indices into a dim without elements, and what has no order here, are refused on the
+    host: the kernel would read where nothing is, or not compile."""
+    out = run(
+        """
+x = rl.zeros(0, 3, device="cuda")
+z = rl.zeros(2, 2, device="cuda", dtype=rl.complex128)
+for call in (lambda: x[[-2]], lambda: x[[-2], rl.tensor(True)], lambda: x[rl.tensor([0]), [1]],
+             lambda: z.unique(return_inverse=True), lambda: z.unique(dim=0),
+             lambda: rl.ones(17, device="cuda").to(rl.float8_e5m2).argsort()):
+    try:
+        call()
+        print("taken")
+    except (IndexError, TypeError) as error:
+        print(str(error)[:58])
+print(tuple(x[[]].shape))
+"""
+    )
+    bounds = "index: index is out of bounds for dimension 0 with size 0"
+    kinds = "unique: not implemented for complex128 tensors"
+    small = "argsort: not implemented for float8_e5m2 tensors, which are"
+    assert out == [bounds] * 3 + [kinds] * 2 + [small[:58], "(0, 3)"]

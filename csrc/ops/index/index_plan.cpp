@@ -172,6 +172,12 @@ IndexPlan::IndexPlan(const char* op, const Tensor& self, TensorList indices) {
   std::vector<Single> singles;
   for (const Entry& e : entries) resolve(op, self, e, singles);
   for (const Single& s : singles) join_shape(op, index_sizes, s.index.sizes());
+  // A GPU finds an index out of range behind the program; where no index is within it, there is
+  // nothing that may be read meanwhile.
+  const bool reads = !self.is_cpu() && !self.is_meta() && numel(index_sizes) > 0;
+  for (const Single& s : singles)
+    check_index(!reads || s.size > 0, op, "index is out of bounds for dimension ", s.dim,
+                " with size 0");
   if (singles.size() == 1) {
     index = singles[0].index;
     range = {op, singles[0].size, singles[0].stride, singles[0].dim, true};

@@ -95,6 +95,7 @@ struct Argsort {
   static constexpr const char* name = "argsort";
   static Tensor call(const Tensor& self, int64_t dim, bool descending, bool) {
     check_ordered(name, self);
+    op::refuse_float8(name, self);
     const int64_t d = wrap_dim(name, dim, self.dim());
     const Tensor indices = like(self, DType::Int64).allocate();
     if (self.is_meta()) return indices;

@@ -58,6 +58,7 @@ struct Unique2 {
   static constexpr const char* name = "unique";
   static Distinct call(const Tensor& self, bool, bool return_inverse, bool return_counts) {
     check_has_values(name, self);
+    check_dtype(!self.is_complex(), name, "not implemented for ", self.dtype(), " tensors");
     NoGradGuard no_grad;
     const Device device = self.device();
     const SortLoops& loops = sort_loops(device);
@@ -85,6 +86,7 @@ struct UniqueDim {
   static Distinct call(const Tensor& self, int64_t dim, bool, bool return_inverse,
                        bool return_counts) {
     check_has_values(name, self);
+    check_dtype(!self.is_complex(), name, "not implemented for ", self.dtype(), " tensors");
     NoGradGuard no_grad;
     const int64_t d = wrap_dim(name, dim, self.dim());
     check(self.dim() > 0, ErrorKind::Index, name, "a 0-d tensor has no slices");

@@ -425,6 +425,33 @@ TEST(norms_of_rows) {
   }
 }
 
+// Packs of eight, of which some threads of a team hold two, some one and some none.
+TEST(norms_of_rows_in_bfloat16) {
+  constexpr size_t rows = 37, width = 1128;
+  const auto x = numbers<bfloat16>(rows * width), g = numbers<bfloat16>(rows * width, 3);
+  const auto weight = numbers<bfloat16>(width, 5), bias = numbers<bfloat16>(width, 6);
+  const PlainNorm want(x, g, weight, bias, width, true, 1e-3, [](size_t i) { return i % width; });
+  std::vector<bfloat16> y(x.size()), gx(x.size()), gw(width), gb(width);
+  std::vector<float> mean(rows), rstd(rows), partial(3 * 2 * width);
+  RowNormArgs args{x.data(),    g.data(),       weight.data(), bias.data(), y.data(), mean.data(),
+                   rstd.data(), partial.data(), rows,          width,       0,        1e-3};
+  launch_together({rows}, kBlock, row_norm_held<float, bfloat16, bfloat16, 256, 8, 2, true>, args);
+  EXPECT(same(y, want.y, 1e-2));
+  args.y = gx.data();
+  for (const bool whole_block : {true, false}) {
+    std::fill(gx.begin(), gx.end(), bfloat16(0.0f));
+    launch_together({3}, kBlock,
+                    whole_block
+                        ? row_norm_backward_whole<float, bfloat16, bfloat16, 256, 8, 2, true>
+                        : row_norm_backward_whole<float, bfloat16, bfloat16, 128, 8, 2, true>,
+                    args);
+    launch_together({36}, kBlock, join_segments<float, bfloat16>,
+                    JoinPairsArgs{partial.data(), gw.data(), gb.data(), 3, width});
+    EXPECT(same(gx, want.gx, 2e-2));
+    EXPECT(same(gw, want.gw, 2e-2) && same(gb, want.gb, 2e-2));
+  }
+}
+
 namespace {
 
 // A batch of 2 with 6 channels in 3 groups, half with float parameters, and all that comes out.

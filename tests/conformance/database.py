@@ -19,7 +19,7 @@ UNSPECIFIED = ("empty", "resize_", "new_empty")
 
 
 def stand_in_for_missing():
-    """PyTorch's test package takes a base class from expecttest; the databases use nothing of it."""
+    """PyTorch's test package takes a base class of expecttest; the databases use nothing of it."""
     try:
         import expecttest  # noqa: F401
     except ModuleNotFoundError:

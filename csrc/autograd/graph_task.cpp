@@ -169,9 +169,11 @@ void GraphTask::deliver(NodeState& s, uint32_t slot, Tensor grad) {
     return;
   }
   // Inside vmap only one of the two may have samples: there is no room for the sum in the other.
-  // Where results wait, a sum in memory that exists would make them run.
+  // Where results wait, a sum in memory that exists would make them run. But where the two lie
+  // differently it lies as the one it is formed in, and what is added up over it later depends on that.
   const bool in_place = !options_.create_graph && !sum.is_batched() && !grad.is_batched() &&
-                        (!(t_modes & kDefer) || is_pending(sum));
+                        (!(t_modes & kDefer) || is_pending(sum) ||
+                         is_laid_out_otherwise(sum) != is_laid_out_otherwise(grad));
   if (in_place && is_private(sum)) {
     engine_ops().add_in_place(sum, grad);
   } else if (in_place && is_private(grad)) {

@@ -137,3 +137,36 @@ def test_random_programs_over_rows(part):
                 assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
                 assert bits(a) == bits(b), (seed, backward, program.shape, program.dtype)
     assert rl.compiler.stats()["fused"] > COUNT // 6, rl.compiler.stats()
+
+
+class Residual(rl.nn.Module):
+    def __init__(self, width=24):
+        super().__init__()
+        self.narrow = rl.nn.Conv2d(width, width // 2, 1, bias=False)
+        self.wide = rl.nn.Conv2d(width // 2, width, 1)
+        self.norms = rl.nn.ModuleList(rl.nn.BatchNorm2d(n) for n in (width // 2, width))
+
+    def forward(self, x):
+        y = F.relu(self.norms[0](self.narrow(x)))
+        return F.relu(self.norms[1](self.wide(y)) + x)
+
+
+def test_sums_of_gradients_that_lie_differently():
+    """One from a convolution, in a layout of its own, and one that lies as the program sees it: a
+    bias gets what is added up in the order in which eager's sum of the two lies."""
+
+    def gradients(compiled):
+        rl.manual_seed(0)
+        model = rl.nn.Sequential(
+            rl.nn.Conv2d(3, 24, 3, 2), rl.nn.BatchNorm2d(24), *(Residual() for _ in range(3)),
+            rl.nn.BatchNorm2d(24, affine=False), rl.nn.Flatten(2), rl.nn.AdaptiveAvgPool1d(1),
+            rl.nn.Flatten(), rl.nn.Linear(24, 10),
+        ).to(memory_format=rl.channels_last).eval()  # fmt: skip
+        run = rl.compile(model, options={"least_elements": 1}) if compiled else model
+        x = rl.randn(12, 3, 20, 20).requires_grad_()
+        for _ in range(2):
+            run(x).square().mean().backward()
+        return [x.grad, *(p.grad for p in model.parameters())]
+
+    for a, b in zip(gradients(False), gradients(True), strict=True):
+        assert bits(a) == bits(b)

@@ -104,10 +104,11 @@ quantization saving sparse site/index"""
 # Where the others are run.
 ELSEWHERE = {
     "adding_an_op": "test_adding_an_op.py", "compile": "compiler/test_compile.py",
-    "custom_ops": "library/test_custom_ops_guide.py", "distributed": "distributed/test_guides.py",
+    "custom_ops": "library/test_custom_ops_guide.py",
+    "distributed": "distributed/test_distributed_guides.py",
     "export": "export/test_export_guide.py", "fx": "fx/test_graphs.py",
     "onnx": "onnx_export/test_export.py", "profiler": "profiler/test_output.py",
-    "programs": "jit/test_guide.py", "rpc": "distributed/test_guides.py",
+    "programs": "jit/test_guide.py", "rpc": "distributed/test_distributed_guides.py",
 }  # fmt: skip
 
 

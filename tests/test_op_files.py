@@ -104,8 +104,9 @@ def test_converted_ops_are_within_their_limits(name):
 OLDER = set(
     """
 _cross_entropy _row_norm _special_i1 abs acos acosh add all any
-asin asinh atan atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
-bitwise_xor ceil clamp cos cosh div eq exp exp2 expm1 floor floor_divide ge gt i0 igamma
+asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or
+bitwise_right_shift bitwise_xor ceil clamp cos cosh div eq exp exp2 expm1 floor floor_divide
+ge gt i0 igamma
 isfinite isinf isnan join le leaky_relu lerp linear log log10 log1p log2 logaddexp lt max
 maximum mean median min minimum mode mul nanmedian ne neg pow prod relu remainder round rsqrt
 sigmoid sign silu sin sinh sqrt square std sub sum tan tanh threshold trunc var where

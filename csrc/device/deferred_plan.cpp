@@ -199,11 +199,18 @@ bool lie_alike(const Tensor& a, const Tensor& b) {
 std::string name_of(const Recipe& r) {
   if (r.sums) return "sum";
   if (r.kind == Kind::Rows) {
-    static constexpr const char* names[] = {
-        "layer_norm",          "layer_norm_backward", "softmax",
-        "log_softmax",         "softmax_backward",    "log_softmax_backward",
-        "batch_or_group_norm", "group_norm",          "group_norm_backward",
-        "batch_norm",          "batch_norm_backward", "batch_norm_sums"};
+    static constexpr const char* names[] = {"layer_norm",
+                                            "layer_norm_backward",
+                                            "softmax",
+                                            "log_softmax",
+                                            "softmax_backward",
+                                            "log_softmax_backward",
+                                            "batch_or_group_norm",
+                                            "batch_or_group_norm",
+                                            "batch_or_group_norm_backward",
+                                            "batch_or_group_norm",
+                                            "batch_or_group_norm_backward",
+                                            "batch_norm_sums"};
     if (!r.row->centred && r.row->fn == RowOp::Norm) return "rms_norm";
     if (!r.row->centred && r.row->fn == RowOp::NormBackward) return "rms_norm_backward";
     return names[int(r.row->fn)];

@@ -316,7 +316,7 @@ reducer = ddp._reducer
 assert len(reducer.buckets) > 1
 for bucket in reducer.buckets:
     bucket.flat.copy_(rl.full(bucket.flat.shape, float(RANK)))
-    work = reducer.average(bucket.flat)
+    work = reducer.average(bucket.flat, bucket.factor is not None)
     work.wait()
     assert bucket.flat.cpu()[0] == 0.5
 optimizer = rl.distributed.optim.ZeroRedundancyOptimizer(

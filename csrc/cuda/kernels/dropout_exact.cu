@@ -28,8 +28,8 @@ RUSH_FN Pack<bool, 4> draw(const RandomKey& from, i64 block, u32 limit) {
 
 // The elements of U Philox blocks, in packs; they are under way while numbers are drawn.
 template <class C, class T, bool affine, int U>
-RUSH_FN void drop_blocks(const DropoutArgs& args, const RandomKey& from, u32 limit, i64 first,
-                         i64 step) {
+RUSH_FN void choose_blocks(const DropoutArgs& args, const RandomKey& from, u32 limit, i64 first,
+                           i64 step) {
   constexpr int W = sizeof(T) == 8 ? 2 : 4;
   KeptPack<T, W> x[U][4 / W];
 #pragma unroll
@@ -63,10 +63,10 @@ __global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64*
   constexpr int U = sizeof(T) == 2 ? 4 : 2;  // keys of Philox's rounds are found once for all
   i64 b = thread_number();
   for (; b + (U - 1) * step < whole; b += U * step)
-    drop_blocks<C, T, affine, U>(args, from, limit, b, step);
+    choose_blocks<C, T, affine, U>(args, from, limit, b, step);
   for (; b < blocks; b += step) {
     if (b < whole) {
-      drop_blocks<C, T, affine, 1>(args, from, limit, b, step);
+      choose_blocks<C, T, affine, 1>(args, from, limit, b, step);
       continue;
     }
     const Pack<bool, 4> kept = draw(from, b, limit);

@@ -110,7 +110,7 @@ class BroadcastOptions(_Options):
 
     Arguments:
         rootRank: the source, counted in the group.
-        rootTensor: which of the source's tensors is sent.
+        rootTensor: which of the tensors is sent; 0, as a call has one.
         timeout: of this call; below zero for the group's own.
         asyncOp: whether the caller waits for the `Work` by itself.
 
@@ -131,7 +131,7 @@ class ReduceOptions(BroadcastOptions):
 
     Arguments:
         rootRank: the destination, counted in the group.
-        rootTensor: which of the destination's tensors receives the result.
+        rootTensor: which of the tensors is reduced; 0, as a call has one.
         reduceOp: how the tensors become one, a `ReduceOp`.
         timeout: of this call; below zero for the group's own.
         asyncOp: whether the caller waits for the `Work` by itself.
@@ -188,8 +188,8 @@ class BarrierOptions(_Options):
     """What a user's process group is told about a barrier.
 
     Arguments:
-        device_ids: numbers of the GPUs that the caller named.
-        device: the device that takes part; None where none was named.
+        device_ids: numbers of GPUs; the library leaves the list empty.
+        device: where the group makes tensors of its own.
         timeout: of this call; below zero for the group's own.
         asyncOp: whether the caller waits for the `Work` by itself.
 

@@ -95,7 +95,7 @@ def shrink_group(
         ranks_to_exclude: the ranks that are lost, counted in `group`.
         group: the process group; None for the default one.
         shrink_flags: accepted as PyTorch has it; what waits in the old group fails either way.
-        pg_options: passed on to the backend of a user's, where the group has one.
+        pg_options: passed on to backends of users, if registered with ``extended_api``.
 
     Returns:
         ProcessGroup: the smaller one.

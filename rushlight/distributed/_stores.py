@@ -136,7 +136,8 @@ class FileStore(Store):
     Example:
         >>> import os, tempfile
         >>> from rushlight import distributed as dist
-        >>> path = os.path.join(tempfile.mkdtemp(), "store")
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = os.path.join(folder.name, "store")
         >>> store = dist.FileStore(path, world_size=1)
         >>> store.set("key", "value")
         >>> dist.FileStore(path).get("key")
@@ -144,6 +145,7 @@ class FileStore(Store):
         >>> del store
         >>> os.path.exists(path)
         False
+        >>> folder.cleanup()
     """
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:

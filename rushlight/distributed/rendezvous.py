@@ -32,15 +32,15 @@ def register_rendezvous_handler(
         RuntimeError: the scheme has a handler already.
 
     Example:
+        >>> import uuid
         >>> from rushlight import distributed as dist
         >>> def alone(url, timeout=None):
         ...     yield dist.HashStore(), 0, 1
-        >>> dist.register_rendezvous_handler("example-alone", alone)
-        >>> store, rank, world_size = next(dist.rendezvous("example-alone://"))
+        >>> scheme = f"alone-{uuid.uuid4().hex}"  # a name that nobody else has taken
+        >>> dist.register_rendezvous_handler(scheme, alone)
+        >>> store, rank, world_size = next(dist.rendezvous(f"{scheme}://"))
         >>> rank, world_size
         (0, 1)
-        >>> from rushlight.distributed.rendezvous import _handlers
-        >>> del _handlers["example-alone"]
     """
     if scheme in _handlers:
         raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")
@@ -64,10 +64,12 @@ def rendezvous(
     Example:
         >>> import os, tempfile
         >>> from rushlight import distributed as dist
-        >>> path = os.path.join(tempfile.mkdtemp(), "meet")
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = os.path.join(folder.name, "meet")
         >>> store, rank, size = next(dist.rendezvous(f"file://{path}", rank=0, world_size=1))
         >>> rank, size, store.path == path
         (0, 1, True)
+        >>> folder.cleanup()
     """
     parts = urlparse(url)
     if parts.scheme not in _handlers:

@@ -63,7 +63,8 @@ def send(
         tensor: what is sent.
         dst: the rank that receives it, counted in the default group.
         group: the process group; None for the default one.
-        tag: a number that is not negative; only a recv with the same one takes the message.
+        tag: a number that is not negative; only a recv with the same one takes the
+            message. Between GPUs tags mean nothing: messages arrive in the order they are sent.
         group_dst: the receiver counted in `group`, instead of `dst`.
 
     Example:
@@ -93,6 +94,7 @@ def recv(
         src: the sender, counted in the default group; without `src` and `group_src`, any rank.
         group: the process group; None for the default one.
         tag: a number that is not negative; only a message with the same one is taken.
+            Between GPUs tags mean nothing: messages arrive in the order they are sent.
         group_src: the sender counted in `group`, instead of `src`.
 
     Returns:
@@ -122,7 +124,8 @@ def isend(
         tensor: what is sent.
         dst: the rank that receives it, counted in the default group.
         group: the process group; None for the default one.
-        tag: a number that is not negative; only a recv with the same one takes the message.
+        tag: a number that is not negative; only a recv with the same one takes the
+            message. Between GPUs tags mean nothing: messages arrive in the order they are sent.
         group_dst: the receiver counted in `group`, instead of `dst`.
 
     Returns:
@@ -153,6 +156,7 @@ def irecv(
         src: the sender, counted in the default group; without `src` and `group_src`, any rank.
         group: the process group; None for the default one.
         tag: a number that is not negative; only a message with the same one is taken.
+            Between GPUs tags mean nothing: messages arrive in the order they are sent.
         group_src: the sender counted in `group`, instead of `src`.
 
     Returns:
@@ -180,7 +184,8 @@ class P2POp:
         tensor: what is sent, or where the message goes.
         peer: the other rank, counted in the default group.
         group: the process group; None for the default one.
-        tag: a number that is not negative; only messages of the same one meet.
+        tag: a number that is not negative; only messages of the same one meet. Between
+            GPUs tags mean nothing.
         group_peer: the other rank counted in `group`, instead of `peer`.
 
     Example:

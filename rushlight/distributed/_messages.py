@@ -91,7 +91,8 @@ def recv(
 
     Arguments:
         tensor: where the message goes.
-        src: the sender, counted in the default group; without `src` and `group_src`, any rank.
+        src: the sender, counted in the default group; without `src` and `group_src`, any rank,
+            which only groups of CPUs allow.
         group: the process group; None for the default one.
         tag: a number that is not negative; only a message with the same one is taken.
             Between GPUs tags mean nothing: messages arrive in the order they are sent.
@@ -153,7 +154,8 @@ def irecv(
 
     Arguments:
         tensor: where the message goes.
-        src: the sender, counted in the default group; without `src` and `group_src`, any rank.
+        src: the sender, counted in the default group; without `src` and `group_src`, any rank,
+            which only groups of CPUs allow.
         group: the process group; None for the default one.
         tag: a number that is not negative; only a message with the same one is taken.
             Between GPUs tags mean nothing: messages arrive in the order they are sent.

@@ -15,7 +15,7 @@ ReduceOp = enum.Enum(
 )
 ReduceOp.__doc__ = """How tensors of several processes become one.
 
-SUM, AVG (the mean), PRODUCT, MIN and MAX; BAND, BOR and BXOR of the bits of integers; PREMUL_SUM,
+SUM, AVG (the mean), PRODUCT, MIN and MAX; BAND, BOR and BXOR of bits, between CPUs; PREMUL_SUM,
 the sum of tensors that each rank multiplies by a factor before.
 
 Example:

@@ -24,7 +24,24 @@ class _BackendPlugin(NamedTuple):
 
 
 class Backend(str):
-    """The name of a backend."""
+    """A string that names who carries the tensors of a process group, in small letters.
+
+    The built-in ones are constants of the class: ``Backend.GLOO`` and ``Backend.MPI`` between CPUs,
+    ``Backend.NCCL`` between GPUs. ``register_backend`` adds others.
+
+    Arguments:
+        name: the name, in letters of any case.
+
+    Raises:
+        ValueError: `name` is no str.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.Backend("NCCL")
+        'nccl'
+        >>> dist.Backend("Gloo") == dist.Backend.GLOO
+        True
+    """
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
     backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi"]  # noqa: RUF012
@@ -95,22 +112,58 @@ def is_users(name: str) -> bool:
 
 
 def is_mpi_available() -> bool:
-    """Whether an MPI library was found: the wheel `mpich` has one."""
+    """Whether an MPI library was found: the wheel `mpich` has one.
+
+    Returns:
+        bool: True where processes can work together on CPUs.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.is_mpi_available() in (True, False)
+        True
+    """
     return core.mpi_available()
 
 
 def is_gloo_available() -> bool:
-    """Whether "gloo" may be asked for: MPI answers to that name."""
+    """Whether "gloo" may be asked for: MPI answers to that name.
+
+    Returns:
+        bool: the same as `is_mpi_available()`.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.is_gloo_available() == dist.is_mpi_available()
+        True
+    """
     return is_mpi_available()
 
 
 def is_nccl_available() -> bool:
-    """Whether GPUs of several processes can work together: NCCL was found, and a GPU is here."""
+    """Whether GPUs of several processes can work together: NCCL was found, and a GPU is here.
+
+    Returns:
+        bool: never True where there is no GPU.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> rl.cuda.is_available() or not dist.is_nccl_available()
+        True
+    """
     return cuda.is_available() and core.nccl_available()
 
 
 def is_ucc_available() -> bool:
-    """There is no UCC."""
+    """There is no UCC, and no XCCL: says so to programs that ask.
+
+    Returns:
+        bool: False.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.is_ucc_available(), dist.is_xccl_available()
+        (False, False)
+    """
     return False
 
 

@@ -34,9 +34,23 @@ class Figure:
 
 @dataclass(frozen=True)
 class Cluster:
-    """``nodes`` of ``gpus_per_node``, with ``memory`` bytes each; links inside a node and between
-    nodes. ``flops``: operations per second that a GPU achieves on this model; without it, a GPU is
-    taken to be as fast as the device at hand, where the step is measured."""
+    """The machines that `plan` plans for: their numbers, memory and networks.
+
+    Arguments:
+        nodes: how many machines.
+        gpus_per_node: how many GPUs each of them has.
+        memory: bytes of each GPU.
+        inside: the `Link` between GPUs of a node.
+        between: the `Link` between nodes.
+        flops: operations per second that a GPU achieves on this model; without it, a GPU is taken
+            to be as fast as the device at hand, where the step is measured.
+
+    Example:
+        >>> from rushlight.distributed import Cluster, Link
+        >>> inside, between = Link(5e-6, 2e11), Link(2e-5, 2.5e10)
+        >>> Cluster(4, 8, 80e9, inside, between, flops=2e14).world
+        32
+    """
 
     nodes: int
     gpus_per_node: int
@@ -372,6 +386,21 @@ def plan(
         optimizer: makes an optimiser of the parameters.
         micro_batches: pieces of the batch in a pipeline; by default four per stage.
         turns: how often the step is measured.
+
+    Returns:
+        ClusterPlan: ``splits`` has all ways, those that fit in memory first and the fastest first
+        among them; ``best`` is the first that fits. Printed, it is a table.
+
+    Example:
+        >>> from rushlight.distributed import Cluster, Link, plan
+        >>> link = Link(latency=5e-6, bandwidth=1e11)
+        >>> cluster = Cluster(1, 2, 80e9, inside=link, between=link, flops=1e12)
+        >>> model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
+        >>> found = plan(model, rl.ones(4096, 64), cluster, micro_batches=2)
+        >>> found.best.name, found.best.seconds.kind
+        ('data 2', 'predicted')
+        >>> sorted(split.name for split in found.splits)
+        ['data 2', 'pipeline 2', 'sharded 2', 'tensor 2']
     """
     from rushlight.profiler._plan import _default_loss
 

@@ -39,29 +39,87 @@ class AllgatherOptions(_Options):
 
 @dataclass
 class AllToAllOptions(_Options):
-    """Of all_to_all."""
+    """What a user's process group is told about an all_to_all.
+
+    Arguments:
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.AllToAllOptions(asyncOp=False).asyncOp
+        False
+    """
 
 
 @dataclass
 class AllreduceOptions(_Options):
-    """Of all_reduce."""
+    """What a user's process group is told about an all_reduce.
+
+    Arguments:
+        reduceOp: how the tensors become one, a `ReduceOp`.
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> options = dist.AllreduceOptions(reduceOp=dist.ReduceOp.MAX)
+        >>> options.reduceOp.name, options.asyncOp
+        ('MAX', True)
+    """
 
     reduceOp: Any = ReduceOp.SUM
 
 
 @dataclass
 class AllreduceCoalescedOptions(AllreduceOptions):
-    """Of all_reduce_coalesced."""
+    """What a user's process group is told about an all_reduce of several tensors.
+
+    Arguments:
+        reduceOp: how the tensors become one, a `ReduceOp`.
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> options = dist.AllreduceCoalescedOptions(reduceOp=dist.ReduceOp.AVG)
+        >>> options.reduceOp.name, isinstance(options, dist.AllreduceOptions)
+        ('AVG', True)
+    """
 
 
 @dataclass
 class ReduceScatterOptions(AllreduceOptions):
-    """Of reduce_scatter."""
+    """What a user's process group is told about a reduce_scatter.
+
+    Arguments:
+        reduceOp: how the tensors become one, a `ReduceOp`.
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.ReduceScatterOptions(reduceOp=dist.ReduceOp.MIN).reduceOp.name
+        'MIN'
+    """
 
 
 @dataclass
 class BroadcastOptions(_Options):
-    """Of broadcast; ``rootRank`` counts in the group."""
+    """What a user's process group is told about a broadcast.
+
+    Arguments:
+        rootRank: the source, counted in the group.
+        rootTensor: which of the tensors is sent; 0, as a call has one.
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> options = dist.BroadcastOptions(rootRank=2)
+        >>> options.rootRank, options.rootTensor
+        (2, 0)
+    """
 
     rootRank: int = 0
     rootTensor: int = 0
@@ -69,26 +127,77 @@ class BroadcastOptions(_Options):
 
 @dataclass
 class ReduceOptions(BroadcastOptions):
-    """Of reduce."""
+    """What a user's process group is told about a reduce.
+
+    Arguments:
+        rootRank: the destination, counted in the group.
+        rootTensor: which of the tensors is reduced; 0, as a call has one.
+        reduceOp: how the tensors become one, a `ReduceOp`.
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> options = dist.ReduceOptions(rootRank=1, reduceOp=dist.ReduceOp.PRODUCT)
+        >>> options.rootRank, options.reduceOp.name
+        (1, 'PRODUCT')
+    """
 
     reduceOp: Any = ReduceOp.SUM
 
 
 @dataclass
 class GatherOptions(_Options):
-    """Of gather; ``rootRank`` counts in the group."""
+    """What a user's process group is told about a gather.
+
+    Arguments:
+        rootRank: the destination, counted in the group.
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> from rushlight import distributed as dist
+        >>> options = dist.GatherOptions(rootRank=3, timeout=timedelta(seconds=20))
+        >>> options.rootRank, options.timeout.seconds
+        (3, 20)
+    """
 
     rootRank: int = 0
 
 
 @dataclass
 class ScatterOptions(GatherOptions):
-    """Of scatter."""
+    """What a user's process group is told about a scatter.
+
+    Arguments:
+        rootRank: the source, counted in the group.
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> options = dist.ScatterOptions(rootRank=1, asyncOp=False)
+        >>> options.rootRank, options.asyncOp
+        (1, False)
+    """
 
 
 @dataclass
 class BarrierOptions(_Options):
-    """Of barrier."""
+    """What a user's process group is told about a barrier.
+
+    Arguments:
+        device_ids: numbers of GPUs; the library leaves the list empty.
+        device: where the group makes tensors of its own.
+        timeout: of this call; below zero for the group's own.
+        asyncOp: whether the caller waits for the `Work` by itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.BarrierOptions(device_ids=[0]).device_ids
+        [0]
+    """
 
     device_ids: list[int] = field(default_factory=list)
     device: Any = None

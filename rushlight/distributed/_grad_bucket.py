@@ -10,7 +10,30 @@ __all__ = ["GradBucket"]
 
 
 class GradBucket:
-    """A bucket, as a communication hook sees it."""
+    """Gradients of some parameters, as a communication hook of DistributedDataParallel sees them.
+
+    DistributedDataParallel makes the buckets, and hands them to the hook one by one.
+
+    Arguments:
+        bucket: the module's own record of the bucket, with the flat tensor and its views.
+        parameters: all parameters of the module; the bucket knows which are its own.
+        index: the number of the bucket in the step.
+        last: whether the step has no more buckets.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def hook(seen, bucket: dist.GradBucket):
+        ...     seen.append((bucket.index(), bucket.is_last(), bucket.buffer().numel()))
+        ...     work = dist.all_reduce(bucket.buffer(), async_op=True)
+        ...     return work.get_future().then(lambda done: done.value()[0])
+        >>> def train(rank):
+        ...     model, seen = nn.parallel.DistributedDataParallel(nn.Linear(2, 1)), []
+        ...     model.register_comm_hook(seen, hook)
+        ...     model(rl.ones(1, 2) * (rank + 1)).sum().backward()
+        ...     return seen, model.module.weight.grad
+        >>> dist.simulate(2, train)[0]
+        ([(0, True, 3)], tensor([[3., 3.]]))
+    """
 
     def __init__(self, bucket: Any, parameters: list[Any], index: int, last: bool) -> None:
         self._views = [bucket.views[i] for i in bucket.indices]

@@ -30,8 +30,28 @@ class _NoCore:
 
 
 class Work:
-    """A collective or message that may still be running. Process groups that users write return
-    instances of subclasses, which define at least ``wait``."""
+    """A collective or message that may still be running.
+
+    Process groups that users write return instances of subclasses, which define at least ``wait``.
+
+    Arguments:
+        core_work: the core's object; None for subclasses of users.
+        ranks: the ranks of the group, counted in the default group; None where they are the same.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def add(rank):
+        ...     x = rl.tensor([rank + 1.0])
+        ...     work = dist.all_reduce(x, async_op=True)
+        ...     return isinstance(work, dist.Work), work.wait(), work.result()
+        >>> dist.simulate(2, add)[0]
+        (True, True, [tensor([3.])])
+        >>> class Done(dist.Work):
+        ...     def wait(self, timeout=None):
+        ...         return True
+        >>> Done().wait()
+        True
+    """
 
     def __init__(self, core_work: Any = None, ranks: list[int] | None = None) -> None:
         self._core = _NoCore() if core_work is None else core_work
@@ -145,6 +165,14 @@ class ProcessGroup(GroupMethods):
 
     A class of a user's derives from it, is made as ``ProcessGroup(rank, size)``, and has methods
     for the collectives: ``Backend.register_backend`` (docs/distributed.md).
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.simulate(3, lambda rank: (dist.group.WORLD.rank(), dist.group.WORLD.size()))
+        [(0, 3), (1, 3), (2, 3)]
+        >>> mine = dist.ProcessGroup(1, 4)
+        >>> mine.rank(), mine.size()
+        (1, 4)
     """
 
     _core: Any = None  # none yet: a user's group that nobody has taken up

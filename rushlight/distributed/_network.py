@@ -19,7 +19,20 @@ __all__ = ["Link", "Traffic", "fit_network"]
 
 @dataclass(frozen=True)
 class Link:
-    """``latency`` in seconds per message, ``bandwidth`` in bytes per second in one direction."""
+    """A network between GPUs or nodes, as two numbers: the alpha-beta model.
+
+    Arguments:
+        latency: seconds per message.
+        bandwidth: bytes per second in one direction.
+        measured: whether `fit_network` found the numbers.
+        error: of the fit: the mean distance from what was measured, relative.
+
+    Example:
+        >>> from rushlight.distributed import Link
+        >>> link = Link(latency=1e-5, bandwidth=1e9, measured=False)
+        >>> link.rounds(4, 4e6)  # three rounds with 1 MB each
+        0.00303
+    """
 
     latency: float
     bandwidth: float
@@ -122,7 +135,26 @@ def fit_network(
     turns: int = 15,
 ) -> Link:
     """Measures all_reduce over a process group, on all its ranks, and fits latency and bandwidth;
-    all ranks get those of rank 0."""
+    all ranks get those of rank 0.
+
+    Arguments:
+        group: the process group, of two ranks at least; None for the default one.
+        sizes: bytes of the tensors that are measured.
+        turns: how often each is; the median counts.
+
+    Returns:
+        Link: with `measured` set, and the `error` of the fit.
+
+    Raises:
+        RuntimeError: larger tensors took no longer than small ones.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> measure = lambda rank: dist.fit_network(sizes=(1 << 12, 1 << 24), turns=5)
+        >>> first, second = dist.simulate(2, measure)
+        >>> first.measured, first.bandwidth > 0, first == second
+        (True, True, True)
+    """
     from rushlight import distributed as dist
 
     ranks = dist.get_world_size(group)

@@ -54,7 +54,24 @@ def broadcast_object_list(
     group_src: int | None = None,
 ) -> None:  # fmt: skip
     """Copies the objects of one rank's list into the lists of all. They are pickled: only take
-    part with processes that you trust."""
+    part with processes that you trust.
+
+    Arguments:
+        object_list: the objects on the source; on the others a list of that length to fill.
+        src: the source, counted in the default group; rank 0 where none is named.
+        group: the process group; None for the default one.
+        device: where the bytes travel; None for a device that the group serves.
+        group_src: the source counted in `group`, instead of `src`.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def share(rank):
+        ...     settings = [{"lr": 0.1}, "adam"] if rank == 1 else [None, None]
+        ...     dist.broadcast_object_list(settings, src=1)
+        ...     return settings
+        >>> dist.simulate(2, share)[0]
+        [{'lr': 0.1}, 'adam']
+    """
     if _is_outside(group):
         return
     group_src = root_of("broadcast_object_list", group, src, group_src, default=0)
@@ -76,7 +93,22 @@ def broadcast_object_list(
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Fills every rank's list with the objects of all ranks. They are pickled: only take part with
-    processes that you trust."""
+    processes that you trust.
+
+    Arguments:
+        object_list: a list with a place per rank, which is filled in the order of ranks.
+        obj: what this rank gives; objects of different ranks may differ in size.
+        group: the process group; None for the default one.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def collect(rank):
+        ...     names = [None, None]
+        ...     dist.all_gather_object(names, "ab"[rank] * (rank + 1), group=None)
+        ...     return names
+        >>> dist.simulate(2, collect)
+        [['a', 'bb'], ['a', 'bb']]
+    """
     if _is_outside(group):
         return
     size = get_world_size(group)
@@ -108,7 +140,24 @@ def gather_object(
     group: Any = None, group_dst: int | None = None,
 ) -> None:  # fmt: skip
     """Fills one rank's list with the objects of all ranks. They are pickled: only take part with
-    processes that you trust."""
+    processes that you trust.
+
+    Arguments:
+        obj: what this rank gives.
+        object_gather_list: on the destination a list with a place per rank; None on the others.
+        dst: the destination, counted in the default group; rank 0 where none is named.
+        group: the process group; None for the default one.
+        group_dst: the destination counted in `group`, instead of `dst`.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def collect(rank):
+        ...     found = [None, None] if rank == 0 else None
+        ...     dist.gather_object({"rank": rank}, found, dst=0)
+        ...     return found
+        >>> dist.simulate(2, collect)
+        [[{'rank': 0}, {'rank': 1}], None]
+    """
     if _is_outside(group):
         return
     root = root_of("gather_object", group, dst, group_dst, default=0)
@@ -138,7 +187,24 @@ def scatter_object_list(
     src: int | None = None, group: Any = None, group_src: int | None = None,
 ) -> None:  # fmt: skip
     """Puts the r-th object of one rank's list into the first place of rank r's output list. They
-    are pickled: only take part with processes that you trust."""
+    are pickled: only take part with processes that you trust.
+
+    Arguments:
+        scatter_object_output_list: a list with at least one place; the first receives the object.
+        scatter_object_input_list: on the source an object per rank; the others may pass None.
+        src: the source, counted in the default group; rank 0 where none is named.
+        group: the process group; None for the default one.
+        group_src: the source counted in `group`, instead of `src`.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def deal(rank):
+        ...     mine = [None]
+        ...     dist.scatter_object_list(mine, ["odd", "even"] if rank == 0 else None, src=0)
+        ...     return mine
+        >>> dist.simulate(2, deal)
+        [['odd'], ['even']]
+    """
     if _is_outside(group):
         return
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
@@ -165,7 +231,27 @@ def send_object_list(
     group_dst: int | None = None, use_batch: bool = False,
 ) -> None:  # fmt: skip
     """Sends objects to another rank, which calls recv_object_list with a list of that length. They
-    are pickled."""
+    are pickled.
+
+    Arguments:
+        object_list: the objects, at least one.
+        dst: the receiver, counted in the default group.
+        group: the process group; None for the default one.
+        device: where the bytes travel; None for a device that the group serves.
+        group_dst: the receiver counted in `group`, instead of `dst`.
+        use_batch: accepted as PyTorch has it; changes nothing.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def pass_on(rank):
+        ...     if rank == 0:
+        ...         return dist.send_object_list(["loss", 0.5], dst=1)
+        ...     found = [None, None]
+        ...     dist.recv_object_list(found, src=0)
+        ...     return found
+        >>> dist.simulate(2, pass_on)[1]
+        ['loss', 0.5]
+    """
     if _is_outside(group):
         return
     place = _place(group, device)
@@ -180,7 +266,29 @@ def recv_object_list(
     group_src: int | None = None, use_batch: bool = False,
 ) -> int:  # fmt: skip
     """Fills the list with objects that another rank sends, and returns which. They are pickled:
-    only take part with processes that you trust."""
+    only take part with processes that you trust.
+
+    Arguments:
+        object_list: a list as long as the one that is sent.
+        src: the sender, counted in the default group; without `src` and `group_src`, any rank.
+        group: the process group; None for the default one.
+        device: where the bytes travel; None for a device that the group serves.
+        group_src: the sender counted in `group`, instead of `src`.
+        use_batch: accepted as PyTorch has it; changes nothing.
+
+    Returns:
+        int: the rank that sent, counted in the default group; -1 outside of the group.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def pass_on(rank):
+        ...     if rank == 1:
+        ...         return dist.send_object_list([("a", 1)], dst=0)
+        ...     found = [None]
+        ...     return dist.recv_object_list(found, src=1), found
+        >>> dist.simulate(2, pass_on)[0]
+        (1, [('a', 1)])
+    """
     if _is_outside(group):
         return -1
     if src is not None or group_src is not None:

@@ -72,27 +72,74 @@ class _WorldMeta(type):
 
 
 class group(metaclass=_WorldMeta):
-    """``group.WORLD`` is the group of all processes."""
+    """``group.WORLD`` is the group of all processes, or None before init_process_group.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.simulate(2, lambda rank: dist.group.WORLD.size())
+        [2, 2]
+        >>> dist.group.WORLD is None
+        True
+    """
 
 
 class GroupMember(metaclass=_WorldMeta):
-    """Whether this process belongs to a group."""
+    """Whether this process belongs to a group: where it does not, new_group gives
+    ``GroupMember.NON_GROUP_MEMBER``.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def belongs(rank):
+        ...     return dist.new_group([0, 2]) != dist.GroupMember.NON_GROUP_MEMBER
+        >>> dist.simulate(3, belongs)
+        [True, False, True]
+    """
 
     NON_GROUP_MEMBER = -100
 
 
 def is_available() -> bool:
-    """Whether the distributed package is there."""
+    """Whether the distributed package is there: programs written for PyTorch ask.
+
+    Returns:
+        bool: True.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.is_available()
+        True
+    """
     return True
 
 
 def is_initialized() -> bool:
-    """Whether there is a process group."""
+    """Whether there is a process group.
+
+    Returns:
+        bool: True from init_process_group to destroy_process_group, and on ranks of `simulate`.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.is_initialized()
+        False
+        >>> dist.simulate(2, lambda rank: dist.is_initialized())
+        [True, True]
+    """
     return world.default is not None
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether the launcher started this process."""
+    """Whether the launcher started this process.
+
+    Returns:
+        bool: whether the environment has TORCHELASTIC_RUN_ID, which the launcher sets.
+
+    Example:
+        >>> import os
+        >>> from rushlight import distributed as dist
+        >>> dist.is_torchelastic_launched() == ("TORCHELASTIC_RUN_ID" in os.environ)
+        True
+    """
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
@@ -117,6 +164,28 @@ def init_process_group(
     MASTER_ADDR and MASTER_PORT, as the launcher sets them), ``tcp://host:port`` or
     ``file:///path``; or ``store`` with ``rank`` and ``world_size``. With ``device_id`` the GPUs are
     connected now, and not by the first collective.
+
+    Arguments:
+        backend: "gloo" or "mpi" for CPUs, "nccl" for GPUs, a map such as "cpu:gloo,cuda:nccl", or a
+            name that was registered; None for all that is there.
+        init_method: how the processes find each other; not together with `store`.
+        timeout: how long collectives wait for other ranks; None for 30 minutes.
+        world_size: the number of processes, where `init_method` does not say it.
+        rank: the number of this process, where `init_method` does not say it.
+        store: a `Store` that all processes reach, in place of `init_method`.
+        group_name: accepted as PyTorch has it; changes nothing.
+        pg_options: passed on to backends of users, if registered with ``extended_api``.
+        device_id: the GPU of this process.
+
+    Raises:
+        ValueError: there is a default group already, or the rank is none of the ranks.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+        >>> dist.get_rank(), dist.get_world_size(), dist.get_backend()
+        (0, 1, 'gloo')
+        >>> dist.destroy_process_group()
     """
     if world.hub is not None:  # a rank of simulate, which belongs to a group from the start
         if any(is_users(name) for name in backends_of(backend).values()):
@@ -219,8 +288,29 @@ def new_group(
     group_desc: str | None = None, device_id: Any = None, sort_ranks: bool = True,
 ) -> ProcessGroup | int:  # fmt: skip
     """A group of some of the ranks. All ranks of the default group must call this, in the same
-    order; those that do not belong to it get ``GroupMember.NON_GROUP_MEMBER``. With
-    ``use_local_synchronization``, only those that belong to it may call, and do."""
+    order; those that do not belong to it get ``GroupMember.NON_GROUP_MEMBER``.
+
+    Arguments:
+        ranks: those that belong to it, counted in the default group; None for all.
+        timeout: how long its collectives wait for other ranks; None for 30 minutes.
+        backend: as in `init_process_group`; None for that of the default group.
+        pg_options: passed on to backends of users, if registered with ``extended_api``.
+        use_local_synchronization: only ranks that belong to the group call, and all of them do.
+        group_desc: accepted as PyTorch has it; changes nothing.
+        device_id: the GPU of this process; None for that of the default group.
+        sort_ranks: number the ranks in ascending order, and not as `ranks` has them.
+
+    Returns:
+        ProcessGroup, or ``GroupMember.NON_GROUP_MEMBER``.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def places(rank):
+        ...     backwards = dist.new_group([2, 0], sort_ranks=False)
+        ...     return dist.get_rank(backwards)
+        >>> dist.simulate(3, places)
+        [1, -1, 0]
+    """
     default = world.member(None, "new_group")
     size = default.group.size()
     ranks = list(range(size) if ranks is None else ranks)
@@ -269,7 +359,26 @@ def new_subgroups_by_enumeration(
     backend: str | None = None, pg_options: Any = None, group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:  # fmt: skip
     """A group per list of ranks, which share none: the one this process belongs to (None where it
-    belongs to none), and all of them."""
+    belongs to none), and all of them.
+
+    Arguments:
+        ranks_per_subgroup_list: a list of ranks for each group, counted in the default group.
+        timeout: how long collectives wait for other ranks; None for 30 minutes.
+        backend: as in `init_process_group`; None for that of the default group.
+        pg_options, group_desc: accepted as PyTorch has them; change nothing.
+
+    Returns:
+        tuple: the group of this process, and the list of all, with
+        ``GroupMember.NON_GROUP_MEMBER`` for those that it is not in.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def mates(rank):
+        ...     mine, _ = dist.new_subgroups_by_enumeration([[0, 2], [1, 3]], backend="gloo")
+        ...     return dist.get_process_group_ranks(mine)
+        >>> dist.simulate(4, mates)
+        [[0, 2], [1, 3], [0, 2], [1, 3]]
+    """
     if not ranks_per_subgroup_list:
         raise ValueError("new_subgroups_by_enumeration: there are no ranks in the list")
     seen: set[int] = set()
@@ -288,7 +397,27 @@ def new_subgroups(
     group_size: int | None = None, group: Any = None, timeout: timedelta | None = None,
     backend: str | None = None, pg_options: Any = None, group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:  # fmt: skip
-    """The ranks in groups of ``group_size`` neighbours: the one of this process, and all."""
+    """The ranks in groups of ``group_size`` neighbours: the one of this process, and all.
+
+    Arguments:
+        group_size: how many ranks each has, which must divide the number of ranks; None for what
+            the environment variable LOCAL_WORLD_SIZE says, or else for all.
+        group, pg_options, group_desc: accepted as PyTorch has them; change nothing.
+        timeout: how long collectives wait for other ranks; None for 30 minutes.
+        backend: as in `init_process_group`; None for that of the default group.
+
+    Returns:
+        tuple: the group of this process, and the list of all, with
+        ``GroupMember.NON_GROUP_MEMBER`` for those that it is not in.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def mates(rank):
+        ...     mine, every = dist.new_subgroups(group_size=2)
+        ...     return dist.get_process_group_ranks(mine), len(every)
+        >>> dist.simulate(4, mates)
+        [([0, 1], 2), ([0, 1], 2), ([2, 3], 2), ([2, 3], 2)]
+    """
     size = world.member(None, "new_subgroups").group.size()
     if group_size is None:
         group_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
@@ -307,7 +436,26 @@ def split_group(
     backend: str | None = None,
 ) -> ProcessGroup | None:  # fmt: skip
     """Cuts a group into parts; ``split_ranks`` counts in the group. Returns the part of this
-    process, or None where it is in none."""
+    process, or None where it is in none.
+
+    Arguments:
+        parent_pg: the group that is cut; None for the default one.
+        split_ranks: a list of ranks for each part.
+        timeout: how long collectives of a part wait for other ranks; None for 30 minutes.
+        pg_options, group_desc: accepted as PyTorch has them; change nothing.
+        backend: as in `init_process_group`; None for that of the default group.
+
+    Returns:
+        ProcessGroup, or None.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def part(rank):
+        ...     mine = dist.split_group(split_ranks=[[0, 3], [1]])
+        ...     return None if mine is None else dist.get_process_group_ranks(mine)
+        >>> dist.simulate(4, part)
+        [[0, 3], [1], None, [0, 3]]
+    """
     member = world.member(parent_pg, "split_group")
     if not split_ranks:
         raise ValueError("split_group: split_ranks names no ranks")
@@ -326,7 +474,22 @@ def split_group(
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Leaves a group, or all of them. What still waits in it fails."""
+    """Leaves a group, or all of them. What still waits in it fails.
+
+    Arguments:
+        group: the group to leave; None, or the default group, for all groups.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def leave(rank):
+        ...     pair = dist.new_group([0, 1])
+        ...     before = dist.get_pg_count()
+        ...     dist.barrier()
+        ...     dist.destroy_process_group(group=pair)
+        ...     return before, dist.get_pg_count()
+        >>> dist.simulate(2, leave)
+        [(2, 1), (2, 1)]
+    """
     if group == GroupMember.NON_GROUP_MEMBER:
         return
     member = world.member(group, "destroy_process_group")
@@ -342,30 +505,104 @@ def _is_outside(group):
 
 
 def get_rank(group: Any = None) -> int:
-    """The number of this process in a group, or -1 outside of it."""
+    """The number of this process in a group, or -1 outside of it.
+
+    Arguments:
+        group: the process group; None for the default one.
+
+    Returns:
+        int: from 0.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def numbers(rank):
+        ...     later = dist.new_group([1, 2])
+        ...     return dist.get_rank(), dist.get_rank(group=later)
+        >>> dist.simulate(3, numbers)
+        [(0, -1), (1, 0), (2, 1)]
+    """
     return -1 if _is_outside(group) else world.member(group, "get_rank").group.rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """The number of processes in a group, or -1 outside of it."""
+    """The number of processes in a group, or -1 outside of it.
+
+    Arguments:
+        group: the process group; None for the default one.
+
+    Returns:
+        int: how many ranks there are.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def sizes(rank):
+        ...     later = dist.new_group([1, 2])
+        ...     return dist.get_world_size(), dist.get_world_size(group=later)
+        >>> dist.simulate(3, sizes)
+        [(3, -1), (3, 2), (3, 2)]
+    """
     return -1 if _is_outside(group) else world.member(group, "get_world_size").group.size()
 
 
 def get_backend(group: Any = None) -> str:
-    """The name of the backend that was asked for."""
+    """The name of the backend that was asked for.
+
+    Arguments:
+        group: the process group; None for the default one.
+
+    Returns:
+        str: such as "gloo"; where devices have different backends, the map.
+
+    Raises:
+        ValueError: this process does not belong to the group.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.simulate(2, lambda rank: dist.get_backend(group=dist.group.WORLD))
+        ['gloo', 'gloo']
+    """
     if _is_outside(group):
         raise ValueError("Invalid process group specified: this process does not belong to it")
     return world.member(group, "get_backend").backend
 
 
 def get_backend_config(group: Any = None) -> str:
-    """The backends of a group by kind of device."""
+    """The backends of a group by kind of device.
+
+    Arguments:
+        group: the process group; None for the default one.
+
+    Returns:
+        str: such as "cpu:gloo,cuda:nccl".
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.simulate(1, lambda rank: dist.get_backend_config(group=None))
+        ['cpu:gloo']
+    """
     kinds = world.member(group, "get_backend_config").group._backends
     return ",".join(f"{kind}:{name}" for kind, name in kinds.items())
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """The backend that tensors on a device use: "cpu" has "gloo"."""
+    """The backend that tensors on a device use: "cpu" has "gloo".
+
+    Arguments:
+        device: a device, or its name; a number behind it means nothing.
+
+    Returns:
+        str: the name of the backend.
+
+    Raises:
+        ValueError: no backend serves such devices.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> dist.get_default_backend_for_device("cuda:1")
+        'nccl'
+        >>> dist.get_default_backend_for_device(rl.device("cpu"))
+        'gloo'
+    """
     kind = str(getattr(device, "type", device)).partition(":")[0]
     if kind not in Backend.default_device_backend_map:
         raise ValueError(f"get_default_backend_for_device: no backend serves {device}")
@@ -373,7 +610,24 @@ def get_default_backend_for_device(device: Any) -> str:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The number of this process on its machine, as the launcher said it."""
+    """The number of this process on its machine, as the launcher said it.
+
+    Arguments:
+        fallback_rank: the answer where the environment has no LOCAL_RANK.
+
+    Returns:
+        int: from 0.
+
+    Raises:
+        RuntimeError: there is neither LOCAL_RANK nor `fallback_rank`.
+
+    Example:
+        >>> import os
+        >>> from rushlight import distributed as dist
+        >>> told = int(os.environ.get("LOCAL_RANK", 0))
+        >>> dist.get_node_local_rank(fallback_rank=0) == told
+        True
+    """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is not None:
@@ -385,17 +639,60 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_pg_count() -> int:
-    """How many groups this process belongs to."""
+    """How many groups this process belongs to.
+
+    Returns:
+        int: with the default group.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def count(rank):
+        ...     dist.new_group([0, 1])
+        ...     return dist.get_pg_count()
+        >>> dist.simulate(3, count)
+        [2, 2, 1]
+    """
     return len(world.members)
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
-    """The ranks of the default group that belong to a group."""
+    """The ranks of the default group that belong to a group.
+
+    Arguments:
+        group: the process group; None for the default one.
+
+    Returns:
+        list of int: in the order of the group's own ranks.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def ranks(rank):
+        ...     pair = dist.new_group([1, 2])
+        ...     return dist.get_process_group_ranks(pair) if rank > 0 else None
+        >>> dist.simulate(3, ranks)
+        [None, [1, 2], [1, 2]]
+    """
     return list(world.member(group, "get_process_group_ranks").ranks)
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """The rank in the default group of a rank in a group."""
+    """The rank in the default group of a rank in a group.
+
+    Arguments:
+        group: the process group; None for the default one.
+        group_rank: a rank, counted in `group`.
+
+    Returns:
+        int: the same rank, counted in the default group.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def where(rank):
+        ...     pair = dist.new_group([1, 2])
+        ...     return dist.get_global_rank(pair, 0) if rank > 0 else None
+        >>> dist.simulate(3, where)
+        [None, 1, 1]
+    """
     ranks = world.member(group, "get_global_rank").ranks
     if not 0 <= group_rank < len(ranks):
         raise DistArgumentError(f"Group rank {group_rank} is not part of group {group}")
@@ -403,7 +700,23 @@ def get_global_rank(group: Any, group_rank: int) -> int:
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """The rank in a group of a rank in the default group."""
+    """The rank in a group of a rank in the default group.
+
+    Arguments:
+        group: the process group; None for the default one.
+        global_rank: a rank, counted in the default group.
+
+    Returns:
+        int: the same rank, counted in `group`.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def where(rank):
+        ...     pair = dist.new_group([1, 2])
+        ...     return dist.get_group_rank(pair, 2) if rank > 0 else None
+        >>> dist.simulate(3, where)
+        [None, 1, 1]
+    """
     return _rank_in(world.member(group, "get_group_rank"), global_rank)
 
 

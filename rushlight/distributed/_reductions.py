@@ -13,11 +13,34 @@ __all__ = ["BuiltinCommHookType", "ReduceOp", "reduce_op"]
 ReduceOp = enum.Enum(
     "ReduceOp", "SUM AVG PRODUCT MIN MAX BAND BOR BXOR PREMUL_SUM", start=0, module=__name__
 )
-ReduceOp.__doc__ = "How tensors of several processes become one."
+ReduceOp.__doc__ = """How tensors of several processes become one.
+
+SUM, AVG (the mean), PRODUCT, MIN and MAX; BAND, BOR and BXOR of bits, between CPUs; PREMUL_SUM,
+the sum of tensors that each rank multiplies by a factor before.
+
+Example:
+    >>> from rushlight import distributed as dist
+    >>> def reduced(rank, op):
+    ...     x = rl.tensor([rank + 1, 6])
+    ...     dist.all_reduce(x, op)
+    ...     return x
+    >>> dist.simulate(2, reduced, dist.ReduceOp.PRODUCT)[0]
+    tensor([ 2, 36])
+    >>> dist.simulate(2, reduced, dist.ReduceOp.BXOR)[0]
+    tensor([3, 0])
+"""
 
 
 class BuiltinCommHookType(enum.Enum):
-    """Communication hooks of DistributedDataParallel that have a name."""
+    """Communication hooks of DistributedDataParallel that have a name.
+
+    ``ALLREDUCE`` averages gradients as they are; ``FP16_COMPRESS`` sends them as float16.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> [kind.name for kind in dist.BuiltinCommHookType]
+        ['ALLREDUCE', 'FP16_COMPRESS']
+    """
 
     ALLREDUCE = 0
     FP16_COMPRESS = 1

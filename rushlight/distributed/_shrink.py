@@ -21,8 +21,24 @@ _MEETING = timedelta(seconds=30)  # of those that are left
 
 def survivors(group: Any = None, timeout: timedelta = timedelta(seconds=10)) -> list[int]:
     """The ranks of a group that are left, after one was lost: those that call this within
-    ``timeout`` of the first one. All of them get the same list. Raises RuntimeError on a rank that
-    comes too late."""
+    ``timeout`` of the first one. All of them get the same list.
+
+    Arguments:
+        group: the process group; None for the default one.
+        timeout: how long the first one waits for the others.
+
+    Returns:
+        list of int: ranks, counted in the group.
+
+    Raises:
+        RuntimeError: this rank came too late, and the others go on without it.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> from rushlight import distributed as dist
+        >>> dist.simulate(3, lambda rank: dist.survivors(timeout=timedelta(seconds=60)))
+        [[0, 1, 2], [0, 1, 2], [0, 1, 2]]
+    """
     member = world.member(group, "survivors")
     rank = member.group.rank()
     agreed = _roll_call("survivors", member, list(range(member.group.size())), timeout)
@@ -69,11 +85,39 @@ def shrink_group(
     shrink_flags: int = SHRINK_DEFAULT, pg_options: Any = None,
 ) -> ProcessGroup:  # fmt: skip
     """A group of the ranks that are not in ``ranks_to_exclude``, which all of them call, and no
-    other. ``group`` is left: a group that lost a rank cannot be used any more. In place of the
-    default group the new one becomes the default: its ranks are numbered anew, and all other groups
-    are left, too. Raises DistBackendError, and leaves nothing, where one of them does not come
-    within 30 s; ask ``survivors`` again then. ``shrink_flags`` is accepted: what still waits in the
-    old group fails either way."""
+    other.
+
+    ``group`` is left: a group that lost a rank cannot be used any more. In place of the default
+    group the new one becomes the default: its ranks are numbered anew, and all other groups are
+    left, too. Ranks of `simulate` cannot do this, as the error of one ends all of them.
+
+    Arguments:
+        ranks_to_exclude: the ranks that are lost, counted in `group`.
+        group: the process group; None for the default one.
+        shrink_flags: accepted as PyTorch has it; what waits in the old group fails either way.
+        pg_options: passed on to backends of users, if registered with ``extended_api``.
+
+    Returns:
+        ProcessGroup: the smaller one.
+
+    Raises:
+        DistBackendError: one of the others does not come within 30 s. This process stays in its
+            groups then; ask ``survivors`` again.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def go_on(group=None):  # after a collective raised DistBackendError
+        ...     left = dist.survivors(group)
+        ...     lost = [r for r in range(dist.get_world_size(group)) if r not in left]
+        ...     return dist.shrink_group(lost, group=group)
+        >>> def excluded(rank):
+        ...     try:
+        ...         dist.shrink_group([rank], group=None)
+        ...     except RuntimeError as error:
+        ...         return str(error)
+        >>> dist.simulate(2, excluded)[1]
+        'shrink_group: rank 1 is to be excluded, and must not call'
+    """
     member = world.member(group, "shrink_group")
     rank = member.group.rank()
     kept = _kept(ranks_to_exclude, member.group.size(), rank)

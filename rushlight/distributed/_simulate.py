@@ -73,6 +73,25 @@ def simulate(
     when it begins; what else a process has once, such as environment variables and the current
     folder, the ranks share. When a rank raises, the others' collectives raise too, and its error
     is raised here.
+
+    Arguments:
+        n: how many ranks.
+        fn: what each of them calls.
+        args, kwargs: more arguments of `fn`.
+        timeout: how long collectives wait for other ranks.
+
+    Returns:
+        list: what `fn` returned on each rank.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> from rushlight import distributed as dist
+        >>> def total(rank, factor):
+        ...     x = rl.tensor([factor * rank])
+        ...     dist.all_reduce(x)
+        ...     return x.item()
+        >>> dist.simulate(3, total, 10, timeout=timedelta(seconds=60))
+        [30, 30, 30]
     """
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"simulate: the number of ranks must be at least 1, got {n!r}")

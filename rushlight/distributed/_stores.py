@@ -19,7 +19,23 @@ core: Any = _C._load_distributed(  # type: ignore[misc]
 
 
 class Store:
-    """Keys and values that processes share while they find each other. Values are bytes."""
+    """Keys and values that processes share while they find each other. Values are bytes.
+
+    The base of `TCPStore`, `FileStore`, `HashStore` and `PrefixStore`; it is not made itself.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> store = dist.HashStore()
+        >>> isinstance(store, dist.Store)
+        True
+        >>> store.set("host", "node1")
+        >>> store.get("host")
+        b'node1'
+        >>> store.add("came", 1), store.add("came", 2)
+        (1, 3)
+        >>> store.check(["host", "port"])
+        False
+    """
 
     _core: Any
 
@@ -92,7 +108,18 @@ class Store:
 
 
 class HashStore(Store):
-    """A store for the threads of one process."""
+    """A store for the threads of one process.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> store = dist.HashStore()
+        >>> store.set("key", "value")
+        >>> store.append("key", "s")
+        >>> store.get("key")
+        b'values'
+        >>> store.compare_set("key", "values", "new")
+        b'new'
+    """
 
     def __init__(self) -> None:
         self._core = core.HashStore()
@@ -100,7 +127,26 @@ class HashStore(Store):
 
 class FileStore(Store):
     """A store in a file that all processes can reach. The last of ``world_size`` processes to close
-    it removes the file."""
+    it removes the file.
+
+    Arguments:
+        file_name: the path; the file is made where it is not there.
+        world_size: how many processes use it; without a number above 0 the file stays.
+
+    Example:
+        >>> import os, tempfile
+        >>> from rushlight import distributed as dist
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = os.path.join(folder.name, "store")
+        >>> store = dist.FileStore(path, world_size=1)
+        >>> store.set("key", "value")
+        >>> dist.FileStore(path).get("key")
+        b'value'
+        >>> del store
+        >>> os.path.exists(path)
+        False
+        >>> folder.cleanup()
+    """
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         self._core = core.FileStore(file_name, world_size)
@@ -112,7 +158,21 @@ class FileStore(Store):
 
 
 class PrefixStore(Store):
-    """A part of another store: all keys get a prefix."""
+    """A part of another store: all keys get a prefix.
+
+    Arguments:
+        prefix: what is put before the keys.
+        store: the store that holds them.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> store = dist.HashStore()
+        >>> first, second = dist.PrefixStore("first", store), dist.PrefixStore("second", store)
+        >>> first.set("key", "1")
+        >>> second.set("key", "2")
+        >>> first.get("key"), second.get("key"), store.num_keys()
+        (b'1', b'2', 2)
+    """
 
     def __init__(self, prefix: str, store: Store) -> None:
         self._core = core.PrefixStore(prefix, store._core)
@@ -124,6 +184,24 @@ class TCPStore(Store):
 
     The master listens at the address of ``host_name`` only. Where the environment variable
     RUSHLIGHT_STORE_TOKEN is set, whoever does not know its value is not served.
+
+    Arguments:
+        host_name: the master's name or address.
+        port: where the master listens; 0, on the master, for a free port.
+        world_size: how many processes come, the master among them; None where that is open.
+        is_master: hold the store here.
+        timeout: how long get and wait wait.
+        wait_for_workers: as the master, wait until `world_size` processes have come.
+        multi_tenant, use_libuv: accepted as PyTorch has them; change nothing.
+        master_listen_fd: as the master, the descriptor of a socket that listens already.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> master = dist.TCPStore("127.0.0.1", 0, is_master=True)
+        >>> worker = dist.TCPStore("127.0.0.1", master.port)
+        >>> worker.set("key", "value")
+        >>> master.get("key")
+        b'value'
     """
 
     def __init__(self, host_name: str, port: int, world_size: int | None = None,

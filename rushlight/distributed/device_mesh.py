@@ -28,7 +28,24 @@ def _check_device(device_type):
 
 
 class DeviceMesh:
-    """Ranks in a grid. All ranks of the default group make the same mesh."""
+    """Ranks in a grid. All ranks of the default group make the same mesh.
+
+    Along each dim there is a process group of the ranks that differ in that dim only.
+
+    Arguments:
+        device_type: "cpu" or "cuda".
+        mesh: the ranks, as a tensor or nested lists.
+        mesh_dim_names: a name for each dim, by which ``mesh[name]`` gives a part.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def where(rank):
+        ...     mesh = dist.DeviceMesh("cpu", [[0, 1], [2, 3]], mesh_dim_names=("data", "tensor"))
+        ...     column = dist.get_process_group_ranks(mesh.get_group("data"))
+        ...     return mesh.get_coordinate(), column, mesh["tensor"].mesh.tolist()
+        >>> dist.simulate(4, where)[2]
+        ([1, 0], [0, 2], [2, 3])
+    """
 
     def __init__(
         self,
@@ -231,7 +248,24 @@ def init_device_mesh(
     mesh_dim_names: tuple[str, ...] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:
-    """All ranks in a grid of this shape, in order."""
+    """All ranks in a grid of this shape, in order.
+
+    Arguments:
+        device_type: "cpu" or "cuda".
+        mesh_shape: how many ranks along each dim; the product is the number of ranks.
+        mesh_dim_names: a name for each dim, by which ``mesh[name]`` gives a part.
+        backend_override: accepted as PyTorch has it; changes nothing.
+
+    Returns:
+        DeviceMesh: the same one on all ranks.
+
+    Example:
+        >>> from rushlight import distributed as dist
+        >>> def grid(rank):
+        ...     return dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+        >>> dist.simulate(4, grid)[0]
+        DeviceMesh('cpu', [[0, 1], [2, 3]], mesh_dim_names=('data', 'tensor'))
+    """
     _check_device(device_type)
     shape = tuple(mesh_shape)
     if mesh_dim_names is not None:

@@ -22,7 +22,26 @@ def register_rendezvous_handler(
     scheme: str, handler: Callable[..., Iterator[tuple[Any, int, int]]]
 ) -> None:
     """Lets ``handler(url, timeout)`` answer for URLs that begin with ``scheme://``. It yields
-    ``(store, rank, world_size)``."""
+    ``(store, rank, world_size)``.
+
+    Arguments:
+        scheme: what stands before ``://``.
+        handler: a generator function.
+
+    Raises:
+        RuntimeError: the scheme has a handler already.
+
+    Example:
+        >>> import uuid
+        >>> from rushlight import distributed as dist
+        >>> def alone(url, timeout=None):
+        ...     yield dist.HashStore(), 0, 1
+        >>> scheme = f"alone-{uuid.uuid4().hex}"  # a name that nobody else has taken
+        >>> dist.register_rendezvous_handler(scheme, alone)
+        >>> store, rank, world_size = next(dist.rendezvous(f"{scheme}://"))
+        >>> rank, world_size
+        (0, 1)
+    """
     if scheme in _handlers:
         raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")
     _handlers[scheme] = handler
@@ -31,7 +50,27 @@ def register_rendezvous_handler(
 def rendezvous(
     url: str, rank: int = -1, world_size: int = -1, timeout: timedelta = DEFAULT_TIMEOUT
 ) -> Iterator[tuple[Store, int, int]]:
-    """Yields ``(store, rank, world_size)`` for env://, tcp://host:port and file:///path."""
+    """Yields ``(store, rank, world_size)`` for env://, tcp://host:port and file:///path.
+
+    Arguments:
+        url: how the processes find each other; its query may name rank and world_size.
+        rank: the number of this process; -1 where the URL or the environment says it.
+        world_size: the number of processes; -1 where the URL or the environment says it.
+        timeout: how long the store waits for others.
+
+    Returns:
+        an iterator, whose first item is the store, the rank and the number of ranks.
+
+    Example:
+        >>> import os, tempfile
+        >>> from rushlight import distributed as dist
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = os.path.join(folder.name, "meet")
+        >>> store, rank, size = next(dist.rendezvous(f"file://{path}", rank=0, world_size=1))
+        >>> rank, size, store.path == path
+        (0, 1, True)
+        >>> folder.cleanup()
+    """
     parts = urlparse(url)
     if parts.scheme not in _handlers:
         raise RuntimeError(f"No rendezvous handler for {parts.scheme}://")

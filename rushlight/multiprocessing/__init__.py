@@ -118,13 +118,35 @@ _STRATEGIES = ("file_descriptor", "file_system")
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that set_sharing_strategy knows."""
+    """The names that set_sharing_strategy knows.
+
+    Returns:
+        set of str: "file_descriptor" and "file_system".
+
+    Example:
+        >>> sorted(rl.multiprocessing.get_all_sharing_strategies())
+        ['file_descriptor', 'file_system']
+    """
     return set(_STRATEGIES)
 
 
 def set_sharing_strategy(new_strategy: Any) -> None:
     """Where memory that is shared from now on lies: behind file descriptors without a name, which
-    the kernel frees by itself, or in files in /dev/shm, which others can open by name."""
+    the kernel frees by itself, or in files in /dev/shm, which others can open by name.
+
+    Arguments:
+        new_strategy: "file_descriptor" or "file_system".
+
+    Raises:
+        AssertionError: there is no such strategy.
+
+    Example:
+        >>> before = rl.multiprocessing.get_sharing_strategy()
+        >>> rl.multiprocessing.set_sharing_strategy("file_system")
+        >>> rl.multiprocessing.get_sharing_strategy()
+        'file_system'
+        >>> rl.multiprocessing.set_sharing_strategy(before)
+    """
     if new_strategy not in _STRATEGIES:
         raise AssertionError(
             f"set_sharing_strategy: expected one of {list(_STRATEGIES)}, got {new_strategy!r}"
@@ -133,5 +155,14 @@ def set_sharing_strategy(new_strategy: Any) -> None:
 
 
 def get_sharing_strategy() -> str:
-    """The strategy in use."""
+    """The strategy in use: where memory that is shared from now on lies.
+
+    Returns:
+        str: "file_descriptor" or "file_system".
+
+    Example:
+        >>> strategy = rl.multiprocessing.get_sharing_strategy()
+        >>> strategy in rl.multiprocessing.get_all_sharing_strategies()
+        True
+    """
     return _STRATEGIES[_C._named_arenas(None)]

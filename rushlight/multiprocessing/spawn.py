@@ -80,7 +80,25 @@ def _run(function, index, args, errors, parent):
 
 
 class ProcessContext:
-    """Processes that were started together."""
+    """Processes that were started together: what `start_processes` gives with ``join=False``.
+
+    Arguments:
+        processes: the processes, which run already.
+        errors: for each of them the end of a pipe, where the text of its exception comes.
+
+    Example:
+        >>> from rushlight import multiprocessing as mp
+        >>> def fill(i, x):
+        ...     x[i] = i + 1
+        >>> x = rl.zeros(2).share_memory_()
+        >>> context = mp.start_processes(fill, (x,), nprocs=2, join=False, start_method="fork")
+        >>> isinstance(context, mp.ProcessContext), len(context.pids())
+        (True, 2)
+        >>> while not context.join():
+        ...     pass
+        >>> x
+        tensor([1., 2.])
+    """
 
     def __init__(self, processes: Any, errors: Any) -> None:
         self.processes = processes
@@ -154,7 +172,19 @@ def _stop(processes, grace_period):
 
 
 class SpawnContext(ProcessContext):
-    """PyTorch's older name."""
+    """PyTorch's older name of `ProcessContext`.
+
+    Arguments:
+        processes: the processes, which run already.
+        errors: for each of them the end of a pipe, where the text of its exception comes.
+
+    Example:
+        >>> from rushlight import multiprocessing as mp
+        >>> mp.SpawnContext([], []).join()  # nobody to wait for
+        True
+        >>> issubclass(mp.SpawnContext, mp.ProcessContext)
+        True
+    """
 
 
 @overload
@@ -176,8 +206,34 @@ def start_processes(
     fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
     daemon: bool = False, start_method: str = "spawn",
 ) -> ProcessContext | None:  # fmt: skip
-    """Calls ``fn(i, *args)`` in ``nprocs`` processes. With join, waits for all of them; otherwise
-    returns a ProcessContext."""
+    """Calls ``fn(i, *args)`` in ``nprocs`` processes.
+
+    When one of them fails, the others are stopped.
+
+    Arguments:
+        fn: what they call; with "spawn" and "forkserver" a function that a module defines.
+        args: its arguments behind the number of the process.
+        nprocs: how many processes.
+        join: wait for all of them; otherwise the `ProcessContext` does, when it is told to.
+        daemon: stop them when this process ends; they cannot start others then.
+        start_method: "spawn", "fork" or "forkserver".
+
+    Returns:
+        None, or a ProcessContext with ``join=False``.
+
+    Raises:
+        ProcessRaisedException: a process raised; the text has its traceback.
+        ProcessExitedException: a process ended by a signal, or with an exit code other than 0.
+
+    Example:
+        >>> from rushlight import multiprocessing as mp
+        >>> def fill(i, x, factor):
+        ...     x[i] = factor * i
+        >>> x = rl.zeros(3).share_memory_()
+        >>> mp.start_processes(fill, args=(x, 10), nprocs=3, start_method="fork")
+        >>> x
+        tensor([ 0., 10., 20.])
+    """
     context = get_context(start_method)
     processes, errors = [], []
     for index in range(nprocs):
@@ -216,5 +272,32 @@ def spawn(
     fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True,
     daemon: bool = False, start_method: str = "spawn",
 ) -> ProcessContext | None:  # fmt: skip
-    """Calls ``fn(i, *args)`` in ``nprocs`` fresh processes, and waits for them."""
+    """Calls ``fn(i, *args)`` in ``nprocs`` fresh processes, and waits for them.
+
+    When one of them fails, the others are stopped.
+
+    Arguments:
+        fn: what they call: a function that a module defines, as fresh processes import it.
+        args: its arguments behind the number of the process.
+        nprocs: how many processes.
+        join: wait for all of them; otherwise the `ProcessContext` does, when it is told to.
+        daemon: stop them when this process ends; they cannot start others then.
+        start_method: "spawn"; "fork" and "forkserver" are those of `start_processes`.
+
+    Returns:
+        None, or a ProcessContext with ``join=False``.
+
+    Raises:
+        ProcessRaisedException: a process raised; the text has its traceback.
+        ProcessExitedException: a process ended by a signal, or with an exit code other than 0.
+
+    Example:
+        >>> from rushlight import multiprocessing as mp
+        >>> def fill(i, x):
+        ...     x[i] = i + 0.5
+        >>> x = rl.zeros(2).share_memory_()
+        >>> mp.spawn(fill, args=(x,), nprocs=2, start_method="fork")  # as fill is in no module
+        >>> x
+        tensor([0.5000, 1.5000])
+    """
     return start_processes(fn, args, nprocs, join, daemon, start_method)

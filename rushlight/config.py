@@ -44,8 +44,19 @@ _WORDS = {
 class Setting:
     """A setting: its name, its type, how it is read and written, and a line of documentation.
 
-    ``kind`` is ``bool``, ``int``, or a tuple of words of which it is one. Without ``read`` and
-    ``write`` the value lies in Python only: ``config.value_of(name)``.
+    Without ``read`` and ``write`` the value lies in Python only: ``config.value_of(name)``.
+
+    Arguments:
+        name: the attribute of rushlight.config that it becomes when it is registered.
+        kind: ``bool``, ``int``, or a tuple of words of which it is one.
+        doc: what it does, in a line.
+        read: gives the value.
+        write: takes a new value.
+
+    Example:
+        >>> level = rl.config.Setting("level", int, "How much is told.", read=lambda: 1)
+        >>> level.checked("8"), level.read()
+        (8, 1)
     """
 
     name: str
@@ -83,7 +94,19 @@ _defaults: dict[str, Any] = {}
 
 
 def register(setting: Any, default: Any = None) -> None:
-    """Adds a setting; ``default`` is for those whose value lies in Python."""
+    """Adds a setting; a ValueError where there is one of this name.
+
+    Arguments:
+        setting: a Setting.
+        default: the value of one that lies in Python, without `read` and `write`.
+
+    Example:
+        >>> try:
+        ...     rl.config.register(rl.config.Setting("threads", int, "Mine."), default=1)
+        ... except ValueError as error:
+        ...     print(error)
+        config.register: there is a setting of the name 'threads'
+    """
     if setting.name in _settings:
         raise ValueError(f"config.register: there is a setting of the name {setting.name!r}")
     if setting.read is None:
@@ -179,12 +202,22 @@ def describe() -> str:
 
 
 def primitive_cache_stats() -> dict[str, int]:
-    """Counters of the cache of oneDNN's primitives: entries, bytes, hits, misses, evictions."""
+    """Counters of the cache of oneDNN's primitives: entries, bytes, hits, misses, evictions.
+
+    Example:
+        >>> list(rl.config.primitive_cache_stats())
+        ['entries', 'bytes', 'hits', 'misses', 'evictions']
+    """
     return _C._primitive_cache_stats()
 
 
 def weight_layout_stats() -> dict[str, int]:
-    """Weights kept in oneDNN's layouts: copies and their bytes now, hits and fills so far."""
+    """Weights kept in oneDNN's layouts: copies and their bytes now, hits and fills so far.
+
+    Example:
+        >>> list(rl.config.weight_layout_stats())
+        ['copies', 'bytes', 'hits', 'fills']
+    """
     return _C._weight_layout_stats()
 
 

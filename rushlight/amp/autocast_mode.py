@@ -170,10 +170,25 @@ def custom_fwd(
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: _dtype | None = None
 ) -> Callable[..., Any]:
-    """For the forward of a custom Function.
+    """For the forward of a custom Function: remembers for custom_bwd whether autocast was on.
 
-    Remembers for custom_bwd whether autocast was on. With ``cast_inputs``, forward runs without
-    autocast and gets its floating tensors in that dtype.
+    With ``cast_inputs``, forward runs without autocast and gets its floating tensors in that dtype;
+    float64 stays. Outside of autocast it changes nothing.
+
+    Arguments:
+        fwd: the forward; None gives a decorator.
+        device_type: the kind of device whose autocast is meant, such as "cpu" or "cuda".
+        cast_inputs: a dtype; None leaves tensors as they are.
+
+    Example:
+        >>> class Double(rl.autograd.Function):
+        ...     @staticmethod
+        ...     @rl.amp.custom_fwd(device_type="cpu", cast_inputs=rl.float32)
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        >>> with rl.autocast("cpu", dtype=rl.bfloat16):
+        ...     Double.apply(rl.ones(2, dtype=rl.bfloat16)).dtype
+        rushlight.float32
     """
     _check_device_type("custom_fwd", device_type)
     if fwd is None:
@@ -201,7 +216,33 @@ def custom_bwd(bwd: _F, *, device_type: str) -> _F: ...
 @overload
 def custom_bwd(bwd: None = None, *, device_type: str) -> Callable[[_F], _F]: ...
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """For the backward of a custom Function: runs it with autocast as forward had it."""
+    """For the backward of a custom Function: runs it with autocast as forward had it.
+
+    The forward must be decorated with custom_fwd.
+
+    Arguments:
+        bwd: the backward; None gives a decorator.
+        device_type: the kind of device whose autocast is meant, such as "cpu" or "cuda".
+
+    Example:
+        >>> class Double(rl.autograd.Function):
+        ...     @staticmethod
+        ...     @rl.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     @rl.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, grad):
+        ...         print("autocast:", rl.is_autocast_enabled("cpu"))
+        ...         return grad * 2
+        >>> x = rl.ones(2, requires_grad=True)
+        >>> with rl.autocast("cpu", dtype=rl.bfloat16):
+        ...     y = Double.apply(x).sum()
+        >>> y.backward()
+        autocast: True
+        >>> x.grad
+        tensor([2., 2.])
+    """
     _check_device_type("custom_bwd", device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

@@ -41,7 +41,14 @@ DeviceType = enum.Enum(
         "PrivateUse1": 20,
     },
 )
-DeviceType.__doc__ = "Where an event of a profile ran, or what was measured: CPU, CUDA and others."
+DeviceType.__doc__ = """Where an event of a profile ran, or what was measured: CPU, CUDA and others.
+
+Example:
+    >>> with rl.profiler.profile() as prof:
+    ...     x = rl.ones(2) + 1
+    >>> prof.events()[0].device_type is rl.profiler.DeviceType.CPU
+    True
+"""
 
 
 class Interval:

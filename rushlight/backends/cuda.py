@@ -108,7 +108,12 @@ _reduction_math = False
 
 
 def is_built() -> bool:
-    """Whether the build has CUDA: every one does."""
+    """Whether the build has CUDA: every one does. rushlight.cuda.is_available() asks for a GPU.
+
+    Example:
+        >>> rl.backends.cuda.is_built()
+        True
+    """
     return True
 
 
@@ -122,47 +127,121 @@ def _enable_sdp(kernel, enabled):
 
 
 def flash_sdp_enabled() -> bool:
-    """Whether attention may use FlashAttention's kernel."""
+    """Whether attention may use FlashAttention's kernel.
+
+    Example:
+        >>> with rl.backends.cuda.sdp_kernel(enable_flash=False):
+        ...     rl.backends.cuda.flash_sdp_enabled()
+        False
+    """
     return _sdp_enabled("flash")
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Allows or forbids FlashAttention's kernel."""
+    """Allows or forbids FlashAttention's kernel.
+
+    Arguments:
+        enabled: whether attention may use it.
+
+    Example:
+        >>> rl.backends.cuda.enable_flash_sdp(False)
+        >>> rl.backends.cuda.flash_sdp_enabled()
+        False
+        >>> rl.backends.cuda.enable_flash_sdp(True)
+    """
     _enable_sdp("flash", enabled)
 
 
 def math_sdp_enabled() -> bool:
-    """Whether attention may be computed step by step."""
+    """Whether attention may be computed step by step.
+
+    Example:
+        >>> with rl.backends.cuda.sdp_kernel(enable_math=False):
+        ...     rl.backends.cuda.math_sdp_enabled()
+        False
+    """
     return _sdp_enabled("math")
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Allows or forbids computing attention step by step."""
+    """Allows or forbids computing attention step by step.
+
+    Arguments:
+        enabled: whether attention may be computed so.
+
+    Example:
+        >>> rl.backends.cuda.enable_math_sdp(False)
+        >>> rl.backends.cuda.math_sdp_enabled()
+        False
+        >>> rl.backends.cuda.enable_math_sdp(True)
+    """
     _enable_sdp("math", enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Whether attention may use the kernel that saves memory."""
+    """Whether attention may use the kernel that saves memory.
+
+    Example:
+        >>> with rl.backends.cuda.sdp_kernel(enable_mem_efficient=False):
+        ...     rl.backends.cuda.mem_efficient_sdp_enabled()
+        False
+    """
     return _sdp_enabled("mem_efficient")
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allows or forbids the kernel that saves memory."""
+    """Allows or forbids the kernel that saves memory.
+
+    Arguments:
+        enabled: whether attention may use it.
+
+    Example:
+        >>> rl.backends.cuda.enable_mem_efficient_sdp(False)
+        >>> rl.backends.cuda.mem_efficient_sdp_enabled()
+        False
+        >>> rl.backends.cuda.enable_mem_efficient_sdp(True)
+    """
     _enable_sdp("mem_efficient", enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Whether attention may use cuDNN's kernel."""
+    """Whether attention may use cuDNN's kernel.
+
+    Example:
+        >>> with rl.backends.cuda.sdp_kernel(enable_cudnn=False):
+        ...     rl.backends.cuda.cudnn_sdp_enabled()
+        False
+    """
     return _sdp_enabled("cudnn")
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allows or forbids cuDNN's kernel."""
+    """Allows or forbids cuDNN's kernel.
+
+    Arguments:
+        enabled: whether attention may use it.
+
+    Example:
+        >>> rl.backends.cuda.enable_cudnn_sdp(False)
+        >>> rl.backends.cuda.cudnn_sdp_enabled()
+        False
+        >>> rl.backends.cuda.enable_cudnn_sdp(True)
+    """
     _enable_sdp("cudnn", enabled)
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
-    """Whether attention step by step may sum in 16 bits; kept only."""
+    """Whether attention step by step may sum in 16 bits; kept only, it changes nothing.
+
+    Arguments:
+        enabled: what fp16_bf16_reduction_math_sdp_allowed() is to answer.
+
+    Example:
+        >>> rl.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+        >>> rl.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+        True
+        >>> rl.backends.cuda.allow_fp16_bf16_reduction_math_sdp(False)
+    """
     global _reduction_math
     _reduction_math = bool(enabled)
 
@@ -173,7 +252,23 @@ def fp16_bf16_reduction_math_sdp_allowed() -> bool:
 
 
 class SDPAParams(NamedTuple):
-    """The arguments of scaled_dot_product_attention, for the questions below."""
+    """The arguments of scaled_dot_product_attention, for can_use_flash_attention and its like.
+
+    Arguments:
+        query: a tensor.
+        key: a tensor.
+        value: a tensor.
+        attn_mask: a tensor or None.
+        dropout: the probability.
+        is_causal: whether later positions are hidden.
+        enable_gqa: whether keys and values may have fewer heads.
+
+    Example:
+        >>> x = rl.ones(1, 2, 8, 16)
+        >>> params = rl.backends.cuda.SDPAParams(x, x, x, None, 0.0, True, enable_gqa=True)
+        >>> params.is_causal
+        True
+    """
 
     query: object
     key: object
@@ -185,7 +280,12 @@ class SDPAParams(NamedTuple):
 
 
 def is_flash_attention_available() -> bool:
-    """Whether the build has a fused kernel for GPUs: every one does."""
+    """Whether the build has a fused kernel for GPUs: every one does.
+
+    Example:
+        >>> rl.backends.cuda.is_flash_attention_available()
+        True
+    """
     return True
 
 
@@ -222,17 +322,52 @@ def _can_use(kernel: str, params: Any, debug: bool) -> bool:
 
 
 def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """Whether our fused kernel for GPUs would take the arguments; debug: warns why not."""
+    """Whether our fused kernel for GPUs would take the arguments.
+
+    Arguments:
+        params: those of the attention, as SDPAParams.
+        debug: a warning says why not.
+
+    Example:
+        >>> x = rl.ones(1, 2, 8, 16)  # on the CPU
+        >>> params = rl.backends.cuda.SDPAParams(x, x, x, None, 0.0, True)
+        >>> rl.backends.cuda.can_use_flash_attention(params, debug=False)
+        False
+    """
     return _can_use("flash", params, debug)
 
 
 def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """The same as can_use_flash_attention: one kernel answers to both names."""
+    """The same as can_use_flash_attention: one kernel answers to both names.
+
+    Only the switch differs: enable_mem_efficient_sdp.
+
+    Arguments:
+        params: those of the attention, as SDPAParams.
+        debug: a warning says why not.
+
+    Example:
+        >>> x = rl.ones(1, 2, 8, 16)  # on the CPU
+        >>> params = rl.backends.cuda.SDPAParams(x, x, x, None, 0.0, True)
+        >>> rl.backends.cuda.can_use_efficient_attention(params, debug=False)
+        False
+    """
     return _can_use("mem_efficient", params, debug)
 
 
 def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """Whether cuDNN's fused kernel would take the arguments; debug: warns why not."""
+    """Whether cuDNN's fused kernel would take the arguments.
+
+    Arguments:
+        params: those of the attention, as SDPAParams.
+        debug: a warning says why not.
+
+    Example:
+        >>> x = rl.ones(1, 2, 8, 16)  # on the CPU
+        >>> params = rl.backends.cuda.SDPAParams(x, x, x, None, 0.0, True)
+        >>> rl.backends.cuda.can_use_cudnn_attention(params, debug=False)
+        False
+    """
     return _can_use("cudnn", params, debug)
 
 
@@ -243,7 +378,19 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[dict[str, Any]]:
-    """The kernels that attention may use in the with block."""
+    """The kernels that attention may use in the with block.
+
+    Arguments:
+        enable_flash: FlashAttention's.
+        enable_math: step by step.
+        enable_mem_efficient: the one that saves memory.
+        enable_cudnn: cuDNN's.
+
+    Example:
+        >>> with rl.backends.cuda.sdp_kernel(enable_flash=False, enable_cudnn=False):
+        ...     rl.backends.cuda.flash_sdp_enabled(), rl.backends.cuda.math_sdp_enabled()
+        (False, True)
+    """
     before = _C._attention_backends()
     _enable_sdp("flash", enable_flash)
     _enable_sdp("math", enable_math)
@@ -256,12 +403,32 @@ def sdp_kernel(
 
 
 def preferred_linalg_library(backend: str | None = None) -> str:
-    """Which library does linear algebra on GPUs; asked and kept as 'default'."""
+    """Which library does linear algebra on GPUs: 'default', or the name that is given.
+
+    Nothing is kept, and the library that is used stays the same.
+
+    Arguments:
+        backend: a name, accepted; None asks.
+
+    Example:
+        >>> rl.backends.cuda.preferred_linalg_library(backend=None)
+        'default'
+    """
     return "default" if backend is None else backend
 
 
 def preferred_blas_library(backend: str | None = None) -> str:
-    """Which library multiplies matrices on GPUs."""
+    """Which library multiplies matrices on GPUs: 'default', or the name that is given.
+
+    Nothing is kept, and the library that is used stays the same.
+
+    Arguments:
+        backend: a name, accepted; None asks.
+
+    Example:
+        >>> rl.backends.cuda.preferred_blas_library(backend=None)
+        'default'
+    """
     return "default" if backend is None else backend
 
 

@@ -35,17 +35,37 @@ _module.__class__ = _Switches
 
 
 def is_available() -> bool:
-    """Whether there is a GPU with cuDNN."""
+    """Whether there is a GPU with cuDNN.
+
+    Example:
+        >>> isinstance(rl.backends.cudnn.is_available(), bool)
+        True
+    """
     return _cuda.device_count() > 0 and version() is not None
 
 
 def version() -> int | None:
-    """cuDNN's version as an int, 91000 for 9.10; None without it."""
+    """cuDNN's version as an int, 91000 for 9.10; None without it.
+
+    Example:
+        >>> (rl.backends.cudnn.version() or 0) >= 0
+        True
+    """
     return _cuda.cudnn_version() or None
 
 
 def is_acceptable(tensor: Tensor) -> bool:
-    """Whether cuDNN would take the tensor."""
+    """Whether cuDNN would take the tensor.
+
+    It takes floating-point numbers on a GPU, unless it is switched off.
+
+    Arguments:
+        tensor: the tensor.
+
+    Example:
+        >>> rl.backends.cudnn.is_acceptable(rl.ones(2))  # on the CPU
+        False
+    """
     return tensor.is_cuda and _module.enabled and tensor.is_floating_point()
 
 
@@ -57,7 +77,20 @@ def set_flags(
     _allow_tf32: bool | None = None,
     _fp32_precision: str = "none",
 ) -> tuple[bool, bool, int, bool, bool]:
-    """Sets the switches that are given; returns what they were."""
+    """Sets the switches that are given; returns what they were.
+
+    They are those of `flags`, with an underscore before each name; None leaves one as it is.
+
+    Returns:
+        tuple: enabled, benchmark, benchmark_limit, deterministic and allow_tf32 as they were.
+
+    Example:
+        >>> before = rl.backends.cudnn.set_flags(_benchmark=True)
+        >>> rl.backends.cudnn.benchmark
+        True
+        >>> len(rl.backends.cudnn.set_flags(*before))
+        5
+    """
     given = {
         "enabled": _enabled,
         "benchmark": _benchmark,
@@ -81,7 +114,21 @@ def flags(
     allow_tf32: bool = True,
     fp32_precision: str = "none",
 ) -> Iterator[None]:
-    """The switches for the time of a with block."""
+    """The switches of cuDNN for the time of a with block. What is not given has its default there.
+
+    Arguments:
+        enabled: whether cuDNN is used; the default switches it off.
+        benchmark: tries algorithms of a convolution and keeps the fastest.
+        benchmark_limit: kept only.
+        deterministic: takes only algorithms that always give the same bits.
+        allow_tf32: convolutions of float32 may be computed in TF32.
+        fp32_precision: accepted.
+
+    Example:
+        >>> with rl.backends.cudnn.flags(enabled=True, deterministic=True):
+        ...     rl.backends.cudnn.deterministic
+        True
+    """
     old = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
     try:
         yield

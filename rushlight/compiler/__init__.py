@@ -98,38 +98,100 @@ def disable(
 
 
 def allow_in_graph(fn: _F) -> _F:
-    """The function itself."""
+    """The function itself: nothing is traced, so nothing has to be allowed.
+
+    Arguments:
+        fn: a function.
+
+    Example:
+        >>> rl.compiler.allow_in_graph(abs) is abs
+        True
+    """
     return fn
 
 
 def assume_constant_result(fn: _F) -> _F:
-    """The function itself."""
+    """The function itself: it runs at every call.
+
+    Arguments:
+        fn: a function.
+
+    Example:
+        >>> rl.compiler.assume_constant_result(abs) is abs
+        True
+    """
     return fn
 
 
 def nested_compile_region(fn: _F) -> _F:
-    """The function itself: what is called often is recorded as often."""
+    """The function itself: what is called often is recorded as often.
+
+    Arguments:
+        fn: a function.
+
+    Example:
+        >>> rl.compiler.nested_compile_region(abs) is abs
+        True
+    """
     return fn
 
 
 def get_default_backend() -> str:
-    """The backend of compile(); there is one."""
+    """The backend of compile(); there is one.
+
+    Example:
+        >>> rl.compiler.get_default_backend()
+        'inductor'
+    """
     return "inductor"
 
 
 def set_default_backend(backend: str | Callable[..., Any]) -> None:
-    """Does nothing: compile() has one backend, whatever its name."""
+    """Does nothing: compile() has one backend, whatever its name.
+
+    Arguments:
+        backend: accepted.
+
+    Example:
+        >>> rl.compiler.set_default_backend("eager")
+        >>> rl.compiler.get_default_backend()
+        'inductor'
+    """
 
 
 def substitute_in_graph(
     original_fn: Any, *, can_constant_fold_through: bool = False, **_: Any
 ) -> Callable[[_F], _F]:
-    """A decorator that leaves the function as it is."""
+    """A decorator that leaves the function as it is: nothing is traced.
+
+    Arguments:
+        original_fn: the function that it would stand for; accepted.
+        can_constant_fold_through: accepted.
+
+    Example:
+        >>> @rl.compiler.substitute_in_graph(abs, can_constant_fold_through=True)
+        ... def distance(x):
+        ...     return x if x > 0 else -x
+        >>> distance(-2)
+        2
+    """
     return lambda function: function
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with tensors for the NumPy arrays that it takes and returns."""
+    """The function, with tensors for the NumPy arrays that it takes and returns.
+
+    Gradients do not flow through it.
+
+    Arguments:
+        fn: a function of NumPy arrays.
+
+    Example:
+        >>> import numpy as np
+        >>> cumulative = rl.compiler.wrap_numpy(np.cumsum)
+        >>> cumulative(rl.tensor([1, 2, 3]))
+        tensor([1, 3, 6])
+    """
     import functools
 
     from rushlight import _C
@@ -150,19 +212,46 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Marks the start of a step for CUDA graphs, which are not used."""
+    """Marks the start of a step for PyTorch's CUDA graphs; does nothing here.
+
+    Example:
+        >>> rl.compiler.cudagraph_mark_step_begin() is None
+        True
+    """
 
 
 def list_backends(exclude_tags: tuple[Any, ...] = ("debug", "experimental")) -> list[str]:
-    """The names that compile(backend=...) takes besides callables."""
+    """The names that compile(backend=...) takes besides callables.
+
+    Arguments:
+        exclude_tags: registered backends with one of these tags are left out; None leaves out none.
+
+    Example:
+        >>> rl.compiler.list_backends(exclude_tags=None)[:2]
+        ['eager', 'inductor']
+    """
     from rushlight.compiler._backends import registered_names
 
     return ["eager", "inductor", *registered_names(exclude_tags)]
 
 
 class set_stance:
-    """Whether compiled functions fuse their ops ("default") or run as they are ("force_eager",
-    "eager_on_recompile", ...), from now on; or in a with block, or a decorated function."""
+    """Whether compiled functions fuse their ops ("default") or run as they are ("force_eager").
+
+    It holds from now on; or in a with block, or in a function that it decorates. Results are the
+    same.
+
+    Arguments:
+        stance: "force_eager", or any other of PyTorch's names, which mean "default" here.
+        skip_guard_eval_unsafe: accepted.
+        force_backend: accepted.
+
+    Example:
+        >>> f = rl.compile(lambda x: (x + 1).relu())
+        >>> with rl.compiler.set_stance("force_eager"):
+        ...     f(rl.ones(2))
+        tensor([2., 2.])
+    """
 
     def __init__(
         self,

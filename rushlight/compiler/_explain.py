@@ -176,6 +176,13 @@ def stats() -> dict[str, int]:
     ``deferred`` ops, of which ``dropped`` were never computed, ``fused`` ran in ``passes``, and
     ``unfused`` ran one by one; ``flushes`` is how often what waited had to run. Of frozen
     functions, in all threads: calls ``recorded``, ``replayed``, ``audited``, left to ``python``.
+
+    Example:
+        >>> f = rl.compile(lambda x: (x + 1).relu() * 2, options={"least_elements": 0})
+        >>> rl.compiler.reset()
+        >>> y = f(rl.ones(8)).tolist()
+        >>> rl.compiler.stats()["deferred"]
+        3
     """
     now = dict(zip(COUNTERS, _C._deferred_counters(), strict=True))
     frozen = sys.modules.get("rushlight.compiler._frozen")
@@ -184,7 +191,13 @@ def stats() -> dict[str, int]:
 
 
 def reset() -> None:
-    """Starts the counts of stats() anew, and drops what frozen functions have recorded."""
+    """Starts the counts of stats() anew, and drops what frozen functions have recorded.
+
+    Example:
+        >>> rl.compiler.reset()
+        >>> rl.compiler.stats()["deferred"]
+        0
+    """
     _since.update(zip(COUNTERS, _C._deferred_counters(), strict=True))
     if "rushlight.compiler._frozen" in sys.modules:
         sys.modules["rushlight.compiler._frozen"].forget()

@@ -26,10 +26,25 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Compiles a CUDA kernel with NVRTC while the program runs; no toolkit is needed.
 
-    `kernel_name` is that of a `__global__` function of the source, or an instance of a template
-    (`"scale<float>"`). It is compiled for the current GPU, or for `compute_capability` ("90").
     What it gives is called with a grid, a block and the arguments; docs/custom_ops.md has an
-    example, and how to make an operator of it."""
+    example, and how to make an operator of it.
+
+    Arguments:
+        kernel_source: CUDA C++.
+        kernel_name: that of a `__global__` function of the source, or an instance of a template
+            (`"scale<float>"`).
+        compute_capability: what to compile for, such as "90"; None is the current GPU.
+        cuda_include_dirs: folders with headers, besides CUDA's own where they are installed.
+        nvcc_options: more options of the compiler; without a --std among them it is C++17.
+
+    Returns:
+        CompiledKernel: the kernel.
+
+    Example:
+        >>> source = "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }"
+        >>> rl.cuda.compile_kernel(source, "twice", compute_capability="90")
+        CompiledKernel('twice')
+    """
     for what, text in (("kernel_source", kernel_source), ("kernel_name", kernel_name)):
         if not isinstance(text, str):
             raise TypeError(f"compile_kernel: {what} must be a string, got {type(text).__name__}")
@@ -60,7 +75,24 @@ def _headers():
 
 
 class CompiledKernel:
-    """What compile_kernel gives. It is queued by a call, on the GPU of its arguments."""
+    """What compile_kernel gives. It is queued by a call, on the GPU of its arguments.
+
+    Arguments:
+        kernel: the kernel as the library's core has it; compile_kernel makes it.
+        name: that of the function in the source.
+
+    Example:
+        >>> source = "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }"
+        >>> x = rl.ones(2, device="cuda" if rl.cuda.is_available() else "cpu")
+        >>> if x.is_cuda:
+        ...     twice = rl.cuda.compile_kernel(source, "twice")
+        ...     assert isinstance(twice, rl.cuda.CompiledKernel)
+        ...     twice(grid=(1,), block=(2,), args=[x])
+        ... else:
+        ...     x = x * 2
+        >>> x.tolist()
+        [2.0, 2.0]
+    """
 
     def __init__(self, kernel: Any, name: str) -> None:
         self._kernel, self._name = kernel, name

@@ -16,9 +16,24 @@ class _State:
 
 
 class CUDAPluggableAllocator:
-    """Two functions of a shared library: `void* allocate(ssize_t size, int device, cudaStream_t
-    stream)`, which returns null where there is no memory, and `void free(void* memory, ssize_t
-    size, int device, cudaStream_t stream)`. Any thread may call them."""
+    """Two functions of a shared library that give and take back the memory of GPU tensors.
+
+    They are `void* allocate(ssize_t size, int device, cudaStream_t stream)`, which returns null
+    where there is no memory, and `void free(void* memory, ssize_t size, int device, cudaStream_t
+    stream)`. Any thread may call them. change_current_allocator puts them to use.
+
+    Arguments:
+        path_to_so_file: the library.
+        alloc_fn_name: the name of the first function there.
+        free_fn_name: the name of the second one.
+
+    Example:
+        >>> try:
+        ...     rl.cuda.CUDAPluggableAllocator("libc.so.6", "my_alloc", "my_free")
+        ... except AttributeError as error:
+        ...     print(error)
+        CUDAPluggableAllocator: libc.so.6 has no function 'my_alloc'
+    """
 
     def __init__(
         self, path_to_so_file: str | os.PathLike[str], alloc_fn_name: str, free_fn_name: str
@@ -40,8 +55,19 @@ class CUDAPluggableAllocator:
 
 
 def change_current_allocator(allocator: CUDAPluggableAllocator | None) -> None:
-    """From now on the memory of GPU tensors comes from there, uncached; None: from the library's
-    own allocator again. Only while no tensor is on a GPU."""
+    """From now on the memory of GPU tensors comes from functions of your own, uncached.
+
+    Only while no tensor is on a GPU.
+
+    Arguments:
+        allocator: a CUDAPluggableAllocator; None for the library's own allocator.
+
+    Example:
+        >>> if rl.cuda.memory_allocated() == 0:
+        ...     rl.cuda.change_current_allocator(None)
+        >>> rl.cuda.get_allocator_backend()
+        'native'
+    """
     if allocator is not None and not isinstance(allocator, CUDAPluggableAllocator):
         raise TypeError(
             "change_current_allocator: expected a CUDAPluggableAllocator or None, not "

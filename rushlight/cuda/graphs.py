@@ -37,17 +37,47 @@ _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether this thread's stream is being captured into a graph."""
+    """Whether this thread's stream is being captured into a graph.
+
+    Example:
+        >>> rl.cuda.is_current_stream_capturing()
+        False
+    """
     return _cuda.is_capturing()
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """A name for memory that several graphs share: pass it as `pool` to each capture."""
+    """A name for memory that several graphs share: pass it as `pool` to each capture.
+
+    Example:
+        >>> rl.cuda.graph_pool_handle() != rl.cuda.graph_pool_handle()
+        True
+    """
     return _cuda.new_pool_id()
 
 
 class CUDAGraph:
-    """GPU work that was recorded. ``keep_graph`` keeps the driver's description of it."""
+    """GPU work that is recorded once (with `graph`) and replayed by a single call.
+
+    Each replay reads and writes the memory of the capture: copy new inputs into the old tensors.
+
+    Arguments:
+        keep_graph: keeps the driver's description of the work, for raw_cuda_graph().
+
+    Example:
+        >>> x = rl.zeros(2, device="cuda" if rl.cuda.is_available() else "cpu")
+        >>> recorded = rl.cuda.CUDAGraph(keep_graph=False)
+        >>> if x.is_cuda:
+        ...     with rl.cuda.graph(recorded):
+        ...         y = x + 1
+        >>> x = x.fill_(4)
+        >>> if x.is_cuda:
+        ...     recorded.replay()  # y is computed from what x holds now
+        ... else:
+        ...     y = x + 1
+        >>> y.tolist()
+        [5.0, 5.0]
+    """
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._graph = _cuda.Graph(keep_graph)
@@ -109,7 +139,27 @@ class CUDAGraph:
 
 
 class graph:
-    """``with graph(g):`` records the GPU work inside into g, on a stream of its own."""
+    """``with graph(g):`` records the GPU work inside into g, on a stream of its own.
+
+    Nothing runs while it is recorded. What needs values there (`item()`, printing) raises.
+
+    Arguments:
+        cuda_graph: the CUDAGraph to fill.
+        pool: memory to share, named by graph_pool_handle() or by another graph's pool(); such
+            graphs must be replayed in the order of their capture.
+        stream: the stream to record on; None is one that is kept for captures.
+        capture_error_mode: "global", "thread_local" or "relaxed": see CUDAGraph.capture_begin.
+
+    Example:
+        >>> x = rl.ones(2, device="cuda" if rl.cuda.is_available() else "cpu")
+        >>> y, recorded = x * 3, rl.cuda.CUDAGraph()
+        >>> if x.is_cuda:
+        ...     with rl.cuda.graph(recorded, pool=rl.cuda.graph_pool_handle()):
+        ...         y = x * 3
+        ...     recorded.replay()
+        >>> y.tolist()
+        [3.0, 3.0]
+    """
 
     default_capture_stream = None
 
@@ -321,9 +371,27 @@ def make_graphed_callables(
 ) -> Callable[..., Any] | tuple[Callable[..., Any], ...]:
     """Callables (modules or functions) whose forward and backward passes are graphs.
 
-    ``sample_args`` is a tuple of tensors for each, whose shapes, dtypes and requires_grad are
-    those of all later calls. Several callables, given as a tuple with a tuple of sample_args, share
-    memory and must be called in this order. Modules are changed in place and returned.
+    Several callables, given as a tuple with a tuple of sample_args, share memory and must be called
+    in this order. Modules are changed in place and returned.
+
+    Arguments:
+        callables: a module or function, or a tuple of them.
+        sample_args: a tuple of tensors for each, whose shapes, dtypes and requires_grad are those
+            of all later calls.
+        num_warmup_iters: how often each runs before it is recorded.
+        allow_unused_input: inputs that the outputs do not depend on are no error.
+        pool: memory to share with other graphs, as graph_pool_handle() names it; None: its own.
+
+    Returns:
+        what is to be called in their place: one, or a tuple.
+
+    Example:
+        >>> device = "cuda" if rl.cuda.is_available() else "cpu"
+        >>> layer, x = nn.Linear(4, 2).to(device), rl.ones(3, 4, device=device)
+        >>> if x.is_cuda:
+        ...     layer = rl.cuda.make_graphed_callables(layer, (x,), num_warmup_iters=2)
+        >>> layer(x).shape
+        rushlight.Size([3, 2])
     """
     if _C.is_autocast_enabled() and _C.is_autocast_cache_enabled():
         raise RuntimeError(

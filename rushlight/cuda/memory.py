@@ -72,12 +72,28 @@ def max_memory_allocated(device: Device = None) -> int:
 
 
 def memory_reserved(device: Device = None) -> int:
-    """Bytes that the allocator has from the driver, in use or cached."""
+    """Bytes that the allocator has from the driver, in use or cached; 0 without a GPU.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> rl.cuda.memory_reserved(device=None) >= 0
+        True
+    """
     return _counter("reserved", device)
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most bytes that the allocator had from the driver since the peaks were reset."""
+    """The most bytes that the allocator had from the driver since the peaks were reset.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> rl.cuda.max_memory_reserved(device=None) >= 0
+        True
+    """
     return _counter("peak_reserved", device)
 
 
@@ -90,8 +106,18 @@ _POOLS = ("all", "large_pool", "small_pool")
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
-    """The allocator's counters with PyTorch's names, as dicts of dicts. Blocks up to 1 MiB count as
-    the small pool; they come from the same memory as the others."""
+    """The allocator's counters with PyTorch's names, as dicts of dicts; empty without a GPU.
+
+    Blocks up to 1 MiB count as the small pool; they come from the same memory as the others.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> counts = rl.cuda.memory_stats_as_nested_dict(device=None)
+        >>> counts == {} or counts["allocated_bytes"]["all"]["current"] >= 0
+        True
+    """
     if not is_available():
         return {}
     c = _counters(device)
@@ -131,7 +157,15 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """The allocator's counters with PyTorch's names, such as "allocated_bytes.all.peak"."""
+    """The allocator's counters with PyTorch's names; empty without a GPU.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> rl.cuda.memory_stats(device=None).get("allocated_bytes.all.peak", 0) >= 0
+        True
+    """
 
     def flat(prefix, value):
         if not isinstance(value, dict):
@@ -152,7 +186,17 @@ def _size(n):
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """A table of the allocator's counters."""
+    """A table of the allocator's counters, as text.
+
+    Arguments:
+        device: which GPU; None is the current one.
+        abbreviated: leaves out blocks, segments, retries and failures.
+
+    Example:
+        >>> text = rl.cuda.memory_summary(abbreviated=True)
+        >>> text.startswith("Memory of cuda:") == rl.cuda.is_available()
+        True
+    """
     if not is_available():
         return "no CUDA device is available"
     stats = memory_stats_as_nested_dict(device)
@@ -178,7 +222,16 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Starts the peaks anew."""
+    """Starts the peaks anew: from here on the maxima are those of what comes.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> rl.cuda.reset_peak_memory_stats(device=None)
+        >>> rl.cuda.max_memory_allocated() >= rl.cuda.memory_allocated()
+        True
+    """
     if is_available():
         _cuda.reset_peaks(_index(device))
 
@@ -188,7 +241,15 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:
-    """Starts the totals anew."""
+    """Starts the totals of memory_stats anew, those that only grow.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> rl.cuda.reset_accumulated_memory_stats(device=None) is None
+        True
+    """
     if is_available():
         _cuda.reset_totals(_index(device))
 
@@ -203,9 +264,19 @@ def _frames(source):
 
 
 def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> list[dict[str, Any]]:
-    """The allocator's segments with their blocks, as PyTorch lists them. Blocks of a MiB and more
-    have the line that made them as their one frame. Traces are no part of the list, wherever
-    include_traces stands; cuda.memory._snapshot() has them."""
+    """The allocator's segments with their blocks, as PyTorch lists them; empty without a GPU.
+
+    Blocks of a MiB and more have the line that made them as their one frame.
+
+    Arguments:
+        mempool_id: only segments of this pool, as CUDAGraph.pool() names it; None: all.
+        include_traces: accepted; traces are no part of the list, cuda.memory._snapshot() has them.
+
+    Example:
+        >>> segments = rl.cuda.memory_snapshot(include_traces=False)
+        >>> all("blocks" in segment for segment in segments)
+        True
+    """
     if not is_available() or not _cuda.is_initialized():
         return []
     segments = []
@@ -313,8 +384,22 @@ _given_out = {}  # blocks of caching_allocator_alloc, by address
 
 
 def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None) -> int:
-    """Memory from the allocator for other libraries: its address. caching_allocator_delete frees
-    it."""
+    """Memory from the allocator for other libraries: its address.
+
+    caching_allocator_delete frees it.
+
+    Arguments:
+        size: bytes.
+        device: which GPU; None is the current one.
+        stream: where it is used first: a Stream or the driver's handle; None is the current one.
+
+    Example:
+        >>> if rl.cuda.is_available():
+        ...     address = rl.cuda.caching_allocator_alloc(1024, stream=rl.cuda.current_stream())
+        ...     rl.cuda.caching_allocator_delete(address)
+        >>> rl.cuda.memory_allocated() >= 0
+        True
+    """
     from rushlight.cuda.streams import ExternalStream, Stream, StreamContext
 
     if isinstance(stream, int):
@@ -333,7 +418,18 @@ def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None
 
 
 def caching_allocator_delete(mem_ptr: Any) -> None:
-    """Frees what caching_allocator_alloc gave."""
+    """Frees what caching_allocator_alloc gave; a RuntimeError for other addresses.
+
+    Arguments:
+        mem_ptr: the address.
+
+    Example:
+        >>> try:
+        ...     rl.cuda.caching_allocator_delete(0)
+        ... except RuntimeError as error:
+        ...     print(error)
+        caching_allocator_delete: 0x0 is not a block of caching_allocator_alloc
+    """
     if _given_out.pop(mem_ptr, None) is None:
         raise RuntimeError(
             f"caching_allocator_delete: {mem_ptr:#x} is not a block of caching_allocator_alloc"
@@ -341,7 +437,12 @@ def caching_allocator_delete(mem_ptr: Any) -> None:
 
 
 def host_memory_stats() -> dict[str, Any]:
-    """Counters of pinned host memory with PyTorch's names."""
+    """Counters of pinned host memory with PyTorch's names; empty without a GPU.
+
+    Example:
+        >>> rl.cuda.host_memory_stats().get("reserved_bytes.all.current", 0) >= 0
+        True
+    """
     if not is_available():
         return {}
     reserved, peak, gained, lost = _cuda.host_counters()
@@ -368,33 +469,81 @@ def empty_cache() -> None:
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """Free and total bytes of a GPU, as the driver counts them."""
+    """Free and total bytes of a GPU, as the driver counts them.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> free, total = rl.cuda.mem_get_info(device=0) if rl.cuda.is_available() else (0, 0)
+        >>> free <= total
+        True
+    """
     return _cuda.memory_info(_index(device))
 
 
 def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:
-    """Lets this process reserve at most a fraction of a GPU's memory."""
+    """Lets this process reserve at most a fraction of a GPU's memory.
+
+    Arguments:
+        fraction: from 0 to 1.
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> if rl.cuda.is_available():
+        ...     rl.cuda.set_per_process_memory_fraction(1.0, device=0)
+        >>> rl.cuda.get_per_process_memory_fraction(device=0) if rl.cuda.is_available() else 1.0
+        1.0
+    """
     _cuda.set_memory_fraction(_index(device), float(fraction))
 
 
 def get_per_process_memory_fraction(device: Device = None) -> float:
-    """The fraction set by set_per_process_memory_fraction."""
+    """The fraction set by set_per_process_memory_fraction.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> share = rl.cuda.get_per_process_memory_fraction(0) if rl.cuda.is_available() else 1.0
+        >>> 0 <= share <= 1
+        True
+    """
     return _cuda.memory_fraction(_index(device))
 
 
 def caching_allocator_enable(value: bool = True) -> None:
-    """Off: every tensor's memory comes from the driver and goes back to it. Only while no tensor is
-    on a GPU."""
+    """Whether freed GPU memory is kept for the next tensor. Only while no tensor is on a GPU.
+
+    Arguments:
+        value: False: every tensor's memory comes from the driver and goes back to it.
+
+    Example:
+        >>> if rl.cuda.memory_allocated() == 0:
+        ...     rl.cuda.caching_allocator_enable(value=True)
+        >>> rl.config.cuda_caching_allocator
+        True
+    """
     _cuda.set_caching(bool(value))
 
 
 def get_allocator_backend() -> str:
-    """The allocator of GPU memory: "native", or "pluggable" after change_current_allocator."""
+    """The allocator of GPU memory: "native", or "pluggable" after change_current_allocator.
+
+    Example:
+        >>> rl.cuda.get_allocator_backend()
+        'native'
+    """
     return backend_name()
 
 
 def ipc_collect() -> None:
-    """Frees memory that was sent to other processes and that none of them holds any more."""
+    """Frees memory that was sent to other processes and that none of them holds any more.
+
+    Example:
+        >>> rl.cuda.ipc_collect() is None
+        True
+    """
     _collect_sent()
 
 

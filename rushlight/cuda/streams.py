@@ -92,7 +92,21 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """A stream that somebody else made, by the driver's handle; they keep it alive."""
+    """A stream that somebody else made, by the driver's handle; they keep it alive.
+
+    Arguments:
+        stream_ptr: the handle (cudaStream_t), as an int.
+        device: its GPU; None is the current one.
+
+    Example:
+        >>> if rl.cuda.is_available():
+        ...     made = rl.cuda.Stream()
+        ...     same = rl.cuda.ExternalStream(made.cuda_stream).cuda_stream == made.cuda_stream
+        ... else:
+        ...     same = True
+        >>> same
+        True
+    """
 
     def __init__(self, stream_ptr: Any, device: Device = None) -> None:
         super().__init__(_key=_cuda.external_stream(_index(device), stream_ptr))
@@ -147,24 +161,63 @@ class Event:
 
 
 def current_stream(device: Device | str | int | None = None) -> Stream:
-    """The stream that this thread's ops on a GPU go to."""
+    """The stream that this thread's ops on a GPU go to.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> streams = [rl.cuda.current_stream(i) for i in range(rl.cuda.device_count())]
+        >>> all(stream.device.type == "cuda" for stream in streams)
+        True
+    """
     return Stream(_key=_cuda.current_stream(_index(device)))
 
 
 def default_stream(device: Device | str | int | None = None) -> Stream:
-    """The stream that ops go to unless another one is chosen."""
+    """The stream that ops go to unless another one is chosen.
+
+    Arguments:
+        device: which GPU; None is the current one.
+
+    Example:
+        >>> streams = [rl.cuda.default_stream(i) for i in range(rl.cuda.device_count())]
+        >>> [stream.device_index for stream in streams] == list(range(rl.cuda.device_count()))
+        True
+    """
     return Stream(_key=_cuda.default_stream(_index(device)))
 
 
 def set_stream(stream: Stream) -> None:
-    """Sends this thread's ops to a stream from now on; `with stream(...)` is better. None: no
-    change."""
+    """Sends this thread's ops to a stream from now on; `with stream(...)` is better.
+
+    Arguments:
+        stream: a Stream; None changes nothing.
+
+    Example:
+        >>> rl.cuda.set_stream(rl.cuda.current_stream() if rl.cuda.is_available() else None)
+        >>> rl.cuda.is_current_stream_capturing()
+        False
+    """
     if stream is not None:
         _cuda.set_stream(stream._key)
 
 
 class StreamContext:
-    """Sends ops to a stream inside a with block, and makes its GPU the current one."""
+    """Sends ops to a stream inside a with block, and makes its GPU the current one.
+
+    Arguments:
+        stream: a Stream; None changes nothing.
+
+    Example:
+        >>> side = rl.cuda.Stream() if rl.cuda.is_available() else None
+        >>> with rl.cuda.StreamContext(side):
+        ...     x = rl.ones(2, device="cuda" if side else "cpu") + 1
+        >>> if side:
+        ...     side.synchronize()
+        >>> x.tolist()
+        [2.0, 2.0]
+    """
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -185,7 +238,22 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
-    """`with stream(s):` sends the ops inside to s. None: no change."""
+    """`with stream(s):` sends the ops inside to s. None: no change.
+
+    Work of several streams runs side by side: what another stream reads has to be waited for.
+
+    Arguments:
+        stream: a Stream or None.
+
+    Example:
+        >>> side = rl.cuda.Stream() if rl.cuda.is_available() else None
+        >>> with rl.cuda.stream(side):
+        ...     x = rl.ones(2, device="cuda" if side else "cpu") + 1
+        >>> if side:
+        ...     rl.cuda.current_stream().wait_stream(side)
+        >>> (x * 2).tolist()
+        [4.0, 4.0]
+    """
     return StreamContext(stream)
 
 
@@ -200,13 +268,26 @@ def coalescing_stats() -> dict[str, Any]:
     their order was new; ``graphs`` are kept, ``refused_graphs`` were not launched by the driver.
     ``engaged`` says whether the GPU waits for the host now, ``off`` why nothing is kept back (None:
     it may be).
+
+    Example:
+        >>> rl.cuda.coalescing_stats()["batched_kernels"] >= 0
+        True
     """
     return _cuda.batch_stats()
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """What happens when an op makes the host wait for the GPU: "default" (nothing), "warn", "error"
-    (or 0, 1, 2)."""
+    """What happens when an op makes the host wait for the GPU.
+
+    Arguments:
+        debug_mode: "default" (nothing), "warn" or "error"; or 0, 1, 2.
+
+    Example:
+        >>> rl.cuda.set_sync_debug_mode("warn")
+        >>> rl.cuda.get_sync_debug_mode()
+        1
+        >>> rl.cuda.set_sync_debug_mode("default")
+    """
     if debug_mode in _SYNC_MODES:
         debug_mode = _SYNC_MODES.index(debug_mode)
     if debug_mode not in (0, 1, 2):
@@ -217,5 +298,10 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """The mode set by set_sync_debug_mode, as a number."""
+    """The mode set by set_sync_debug_mode, as a number: 0 nothing, 1 a warning, 2 an error.
+
+    Example:
+        >>> rl.cuda.get_sync_debug_mode()
+        0
+    """
     return _cuda.sync_debug()

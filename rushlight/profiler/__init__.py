@@ -36,7 +36,12 @@ __all__ = [
 
 
 def kineto_available() -> bool:
-    """Whether profile records operators and writes traces: always."""
+    """Whether profile records operators and writes traces: always.
+
+    Example:
+        >>> rl.profiler.kineto_available()
+        True
+    """
     return True
 
 

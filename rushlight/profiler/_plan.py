@@ -448,6 +448,11 @@ def plan(
         memory: how much there is: bytes, "cuda:0" or "cpu". The largest batch that fits is found.
         batch_dim: which dim of the inputs counts samples.
         device: a GPU of this machine, such as "cuda"; its counters of peaks are reset.
+
+    Example:
+        >>> found = rl.profiler.plan(nn.Linear(4, 2), rl.ones(8, 4), optimizer=rl.optim.SGD)
+        >>> found.parameters, found.batch
+        (10, 8)
     """
     inputs = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
     kwargs = dict(kwargs or {})

@@ -68,6 +68,13 @@ def report(
         title: what the page is called.
         peaks: floating-point operations and bytes per second of the machine, to compare with; by
             default they are measured, once per process, which takes about a second.
+
+    Example:
+        >>> with rl.profiler.profile() as prof:
+        ...     x = rl.ones(64, 64) @ rl.ones(64, 64)
+        >>> verdict = rl.profiler.report(prof, path=None, title="A product")
+        >>> verdict.headline.startswith("The recording")
+        True
     """
     events = prof.events()
     known: Peaks | None = None

@@ -10,7 +10,16 @@ __all__ = ["ProfilerAction", "ProfilerActivity", "schedule"]
 
 
 class ProfilerActivity(enum.Enum):
-    """Kinds of events."""
+    """Kinds of events: `profile(activities=...)` takes those to record.
+
+    supported_activities() has those that this machine can record: CPU, and CUDA with a GPU.
+
+    Example:
+        >>> with rl.profiler.profile(activities=[rl.profiler.ProfilerActivity.CPU]) as prof:
+        ...     x = rl.ones(2) + 1
+        >>> len(prof.events()) > 0
+        True
+    """
 
     CPU = 0
     XPU = 1
@@ -21,8 +30,18 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a profiler does during a step. A schedule does not return DEVICE_STOPPED: PyTorch's
-    profiler uses it itself, and this one never does."""
+    """What a profiler does during a step: a schedule returns one of these.
+
+    A schedule does not return DEVICE_STOPPED: PyTorch's profiler uses it itself, and this one never
+    does.
+
+    Example:
+        >>> def every_other(step):
+        ...     actions = rl.profiler.ProfilerAction
+        ...     return actions.RECORD_AND_SAVE if step % 2 else actions.NONE
+        >>> [every_other(step).name for step in range(3)]
+        ['NONE', 'RECORD_AND_SAVE', 'NONE']
+    """
 
     NONE = 0
     WARMUP = 1

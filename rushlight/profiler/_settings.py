@@ -48,7 +48,16 @@ def kinds_of(activity: ProfilerActivity, names: Iterable[str]) -> set[str]:
 
 
 class RecordScope(enum.IntEnum):
-    """What kind of thing an event is (FunctionEvent.scope)."""
+    """What kind of thing an event is (FunctionEvent.scope).
+
+    Example:
+        >>> with rl.profiler.profile() as prof:
+        ...     with rl.profiler.record_function("part"):
+        ...         x = rl.ones(2)
+        >>> event = next(event for event in prof.events() if event.name == "part")
+        >>> rl.profiler.RecordScope(event.scope).name
+        'USER_SCOPE'
+    """
 
     FUNCTION = 0
     BACKWARD_FUNCTION = 1

@@ -484,8 +484,26 @@ def tensorboard_trace_handler(
     use_gzip: bool = False,
     use_python_export: bool = False,
 ) -> Callable[[Any], None]:
-    """An on_trace_ready that writes each recording into a folder; use_python_export is accepted as
-    PyTorch has it."""
+    """An on_trace_ready that writes each recording into a folder, as TensorBoard reads it.
+
+    Arguments:
+        dir_name: the folder; it is made where it is missing.
+        worker_name: how file names begin; by default with the names of host and process.
+        use_gzip: compresses the files.
+        use_python_export: accepted as PyTorch has it.
+
+    Returns:
+        a function of a profile.
+
+    Example:
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     handler = rl.profiler.tensorboard_trace_handler(folder, worker_name="main")
+        ...     with rl.profiler.profile(on_trace_ready=handler):
+        ...         x = rl.ones(2) + 1
+        ...     [name.split(".")[0] for name in os.listdir(folder)]
+        ['main']
+    """
 
     def handle(prof):
         os.makedirs(dir_name, exist_ok=True)

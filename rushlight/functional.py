@@ -164,7 +164,19 @@ def unique_consecutive(
 
 
 def _nonzero_method(self: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
-    """The coordinates of the elements that are not zero: one row each, or one tensor per dim."""
+    """The coordinates of the elements that are not zero: one row each, or one tensor per dim.
+
+    Arguments:
+        as_tuple: return one tensor per dim, as indexing takes them.
+
+    Example:
+        >>> x = rl.tensor([[0, 1], [2, 0]])
+        >>> x.nonzero()
+        tensor([[0, 1],
+                [1, 0]])
+        >>> x[x.nonzero(as_tuple=True)]
+        tensor([1, 2])
+    """
     return nonzero(self, as_tuple=as_tuple)
 
 
@@ -600,7 +612,18 @@ def _norm_method(
     keepdim: bool = False,
     dtype: _dtype | None = None,
 ) -> Tensor:
-    """The norm of the elements along the given dims; see rushlight.norm."""
+    """The norm of the elements along the given dims; see rushlight.norm.
+
+    Arguments:
+        p: the order: 'fro', 'nuc' or a number.
+        dim: the dim or dims; None is all.
+        keepdim: keep each reduced dim with size 1.
+        dtype: dtype to convert to before.
+
+    Example:
+        >>> rl.tensor([3.0, 4.0]).norm(), rl.tensor([[3.0, 4.0]]).norm(p=1, dim=1)
+        (tensor(5.), tensor([7.]))
+    """
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
@@ -633,7 +656,16 @@ def cross(
 
 
 def _cross_method(self: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The product of vectors in space; see rushlight.cross."""
+    """The product of vectors in space; see rushlight.cross.
+
+    Arguments:
+        other: vectors of 3 along dim.
+        dim: the dim; None is the first of size 3.
+
+    Example:
+        >>> rl.tensor([1.0, 0.0, 0.0]).cross(rl.tensor([0.0, 1.0, 0.0]), dim=0)
+        tensor([0., 0., 1.])
+    """
     return cross(self, other, dim)
 
 

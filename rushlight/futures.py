@@ -13,7 +13,20 @@ __all__ = ["Future", "collect_all", "wait_all"]
 
 
 class Future:
-    """A result that one thread sets and others wait for."""
+    """A result that one thread sets and others wait for.
+
+    Arguments:
+        devices: accepted.
+
+    Example:
+        >>> future = rl.Future(devices=None)
+        >>> doubled = future.then(lambda done: done.value() * 2)
+        >>> future.done()
+        False
+        >>> future.set_result(21)
+        >>> future.wait(), doubled.wait()
+        (21, 42)
+    """
 
     def __init__(self, *, devices: list[int | str | Device] | None = None) -> None:
         self._event = threading.Event()

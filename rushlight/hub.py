@@ -52,12 +52,33 @@ def _get_torch_home():
 
 
 def get_dir() -> str:
-    """The folder for what is fetched: set_dir's, else $TORCH_HOME/hub, else ~/.cache/torch/hub."""
+    """The folder for what is fetched: set_dir's, else $TORCH_HOME/hub, else ~/.cache/torch/hub.
+
+    Example:
+        >>> import tempfile
+        >>> before, folder = rl.hub.get_dir(), tempfile.mkdtemp()
+        >>> rl.hub.set_dir(folder)
+        >>> rl.hub.get_dir() == folder
+        True
+        >>> rl.hub.set_dir(before)
+    """
     return os.path.join(_get_torch_home(), "hub") if _hub_dir is None else _hub_dir
 
 
 def set_dir(d: str | os.PathLike) -> None:
-    """Sets the folder for what is fetched."""
+    """Sets the folder for what is fetched.
+
+    Arguments:
+        d: the path; `~` is the home folder.
+
+    Example:
+        >>> import tempfile
+        >>> before, folder = rl.hub.get_dir(), tempfile.mkdtemp()
+        >>> rl.hub.set_dir(folder)
+        >>> rl.hub.get_dir() == folder
+        True
+        >>> rl.hub.set_dir(before)
+    """
     global _hub_dir
     _hub_dir = os.path.expanduser(d)
 
@@ -112,6 +133,24 @@ def download_url_to_file(
     """Fetches a file (http:, https: or file:) to a path, and checks the start of its SHA-256.
 
     The path gets the whole file or nothing.
+
+    Arguments:
+        url: the address.
+        dst: the path of the file to write.
+        hash_prefix: the first digits of its SHA-256; None checks nothing.
+        progress: whether a bar shows how far it is, where tqdm is installed.
+
+    Raises:
+        RuntimeError: where the address cannot be reached, or the file is another one.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "a.txt").write_text("hello")
+        >>> url, copy = (folder / "a.txt").as_uri(), folder / "b.txt"
+        >>> rl.hub.download_url_to_file(url, str(copy), "2cf24d", progress=False)
+        >>> copy.read_text()
+        'hello'
     """
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
@@ -169,6 +208,23 @@ def load_state_dict_from_url(
 
     `file:` addresses work without a network. With check_hash the file's name must carry the start
     of its SHA-256, as in resnet50-0676ba61.pth.
+
+    Arguments:
+        url: the address.
+        model_dir: the folder that keeps the file.
+        map_location: where tensors go, as for rushlight.load.
+        progress: whether a bar shows how far the download is.
+        check_hash: whether to check the file against its name.
+        file_name: the name in model_dir; None is that of the address.
+        weights_only: as for rushlight.load.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> rl.save({"weight": rl.ones(2)}, folder / "net.pt")
+        >>> url, kept = (folder / "net.pt").as_uri(), str(folder / "kept")
+        >>> rl.hub.load_state_dict_from_url(url, kept, progress=False, weights_only=True)
+        {'weight': tensor([1., 1.])}
     """
     from rushlight.serialization import load as load_file
 
@@ -284,9 +340,27 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Calls `model` of the hubconf.py of a folder (source="local") or of a GitHub repository.
+    r"""Calls `model` of the hubconf.py of a folder (source="local") or of a GitHub repository.
 
     This runs code of others: load only what you trust.
+
+    Arguments:
+        repo_or_dir: "owner/name" or "owner/name:branch" on GitHub, or a folder.
+        model: the name of a function in hubconf.py.
+        args, kwargs: what it is called with.
+        source: "github" or "local".
+        trust_repo: anything but None keeps the warning away.
+        force_reload: whether a repository is fetched again although it is there.
+        verbose: whether a line says that a repository was there already.
+        skip_validation: accepted.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> code = "def double(n=1):\n    'Twice n.'\n    return 2 * n\n"
+        >>> _ = (folder / "hubconf.py").write_text(code)
+        >>> rl.hub.load(str(folder), "double", n=4, source="local")
+        8
     """
     folder = _folder_of(repo_or_dir, source.lower(), force_reload, verbose, skip_validation)
     if source.lower() == "github" and trust_repo is None:
@@ -309,7 +383,24 @@ def list(
     *,
     source: str = "github",
 ) -> builtins.list[str]:
-    """The models of a repository's (or folder's) hubconf.py."""
+    r"""The models of a repository's (or folder's) hubconf.py.
+
+    Arguments:
+        github: "owner/name" or "owner/name:branch", or a folder.
+        force_reload: whether a repository is fetched again although it is there.
+        skip_validation: accepted.
+        trust_repo: accepted.
+        verbose: whether a line says that a repository was there already.
+        source: "github" or "local"; a folder that exists is local in any case.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> code = "def double(n=1):\n    'Twice n.'\n    return 2 * n\n"
+        >>> _ = (folder / "hubconf.py").write_text(code)
+        >>> rl.hub.list(str(folder), source="local")
+        ['double']
+    """
     if os.path.isdir(os.path.expanduser(github)):
         source = "local"
     folder = _folder_of(github, source, force_reload, verbose, skip_validation)
@@ -326,7 +417,24 @@ def help(
     *,
     source: str = "github",
 ) -> str | None:
-    """The docstring of a model."""
+    r"""The docstring of a model.
+
+    Arguments:
+        github: "owner/name" or "owner/name:branch", or a folder.
+        model: the name of a function in hubconf.py.
+        force_reload: whether a repository is fetched again although it is there.
+        skip_validation: accepted.
+        trust_repo: accepted.
+        source: "github" or "local"; a folder that exists is local in any case.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> code = "def double(n=1):\n    'Twice n.'\n    return 2 * n\n"
+        >>> _ = (folder / "hubconf.py").write_text(code)
+        >>> rl.hub.help(str(folder), "double", source="local")
+        'Twice n.'
+    """
     if os.path.isdir(os.path.expanduser(github)):
         source = "local"
     folder = _folder_of(github, source, force_reload, True, skip_validation)

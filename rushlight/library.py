@@ -82,7 +82,24 @@ def register_kernel(
     *,
     lib: Library | None = None,
 ) -> Callable:
-    """The operator's function for some kinds of device; None: for all."""
+    """The operator's function for some kinds of device; None: for all.
+
+    Arguments:
+        op: a custom operator, or its name "namespace::name".
+        device_types: "cpu", "cuda", "meta", several of these, or None.
+        func: the function; None makes a decorator.
+        lib: accepted; the operator keeps what is registered.
+
+    Example:
+        >>> @rl.library.custom_op("doc_kernel::plus", mutates_args=())
+        ... def plus(x: rl.Tensor) -> rl.Tensor:
+        ...     return x * 1
+        >>> @rl.library.register_kernel("doc_kernel::plus", "cpu", lib=None)
+        ... def plus_on_cpu(x):
+        ...     return x + 10
+        >>> plus(rl.tensor([1.0]))
+        tensor([11.])
+    """
     if isinstance(op, CustomOpDef):
         return op.register_kernel(device_types, func)
     kinds = (
@@ -105,7 +122,23 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = True,
 ) -> Callable:
-    """The function that gives the operator's shapes only, for meta tensors."""
+    """The function that gives the operator's shapes only, for meta tensors.
+
+    Arguments:
+        op: a custom operator, or its name "namespace::name".
+        func: the function; None makes a decorator.
+        lib: accepted; the operator keeps what is registered.
+        allow_override: accepted; a function that was registered before is replaced.
+
+    Example:
+        >>> @rl.library.custom_op("doc_fake::twice", mutates_args=())
+        ... def twice(x: rl.Tensor) -> rl.Tensor:
+        ...     return x * 2
+        >>> rl.library.register_fake(twice, lambda x: rl.empty_like(x)).__name__
+        '<lambda>'
+        >>> twice(rl.ones(2, 3, device="meta")).shape
+        rushlight.Size([2, 3])
+    """
 
     def register(function):
         _register(op, lambda found: found.set_kernel("Meta", function, False))
@@ -120,20 +153,79 @@ def register_autograd(
     op: Any, backward: Callable, /, *, setup_context: Callable | None = None, lib: Any = None
 ) -> None:
     """The operator's gradient: backward(ctx, *grads) returns one gradient per argument, and
-    setup_context(ctx, inputs, output) keeps what it needs."""
+    setup_context(ctx, inputs, output) keeps what it needs.
+
+    Arguments:
+        op: a custom operator, or its name "namespace::name".
+        backward: gives one gradient, or None, for each argument.
+        setup_context: runs after the operator; None keeps nothing.
+        lib: accepted; the operator keeps what is registered.
+
+    Raises:
+        RuntimeError: where the operator writes to its arguments.
+
+    Example:
+        >>> @rl.library.custom_op("doc_autograd::square", mutates_args=())
+        ... def square(x: rl.Tensor) -> rl.Tensor:
+        ...     return x * x
+        >>> def keep(ctx, inputs, output):
+        ...     ctx.save_for_backward(inputs[0])
+        >>> def backward(ctx, grad):
+        ...     return 2 * ctx.saved_tensors[0] * grad
+        >>> rl.library.register_autograd(square, backward, setup_context=keep)
+        >>> x = rl.tensor(3.0, requires_grad=True)
+        >>> square(x).backward()
+        >>> x.grad
+        tensor(6.)
+    """
     _register(op, lambda found: register_gradient(found, backward, setup_context))
 
 
 def register_autocast(
     op: Any, device_type: str, cast_inputs: _dtype, /, *, lib: Library | None = None
 ) -> None:
-    """In regions of mixed precision, floating arguments become cast_inputs first."""
+    """In regions of mixed precision, floating arguments become cast_inputs first.
+
+    Arguments:
+        op: a custom operator, or its name "namespace::name".
+        device_type: the kind of device whose regions count, "cpu" or "cuda".
+        cast_inputs: the dtype.
+        lib: accepted; the operator keeps what is registered.
+
+    Example:
+        >>> @rl.library.custom_op("doc_autocast::twice", mutates_args=())
+        ... def twice(x: rl.Tensor) -> rl.Tensor:
+        ...     return x * 2
+        >>> rl.library.register_autocast(twice, "cpu", rl.bfloat16, lib=None)
+        >>> with rl.autocast("cpu"):
+        ...     twice(rl.ones(2)).dtype
+        rushlight.bfloat16
+    """
     _register(op, lambda found: found.set_autocast(device_type, cast_inputs))
 
 
 def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Any = None) -> Callable:
     """func(info, in_dims, *args) -> (output, out_dims): the operator for all samples at once.
-    Without one, vmap runs it sample by sample."""
+    Without one, vmap runs it sample by sample.
+
+    Arguments:
+        op: a custom operator, or its name "namespace::name".
+        func: the function; None makes a decorator. `in_dims` says where the samples of each
+            argument are, None for arguments that have none; `info.batch_size` is their number.
+        lib: accepted; the operator keeps what is registered.
+
+    Example:
+        >>> @rl.library.custom_op("doc_vmap::twice", mutates_args=())
+        ... def twice(x: rl.Tensor) -> rl.Tensor:
+        ...     return x * 2
+        >>> def for_all(info, in_dims, x):
+        ...     return x * 2, in_dims[0]
+        >>> rl.library.register_vmap(twice, for_all) is for_all
+        True
+        >>> rl.func.vmap(twice)(rl.tensor([[1.0], [2.0]]))
+        tensor([[2.],
+                [4.]])
+    """
 
     def register(function):
         _register(op, lambda found: found.set_batch_rule(batch_rule(found, function)))
@@ -149,7 +241,24 @@ def register_torch_dispatch(
     *,
     lib: Library | None = None,
 ) -> NoReturn:
-    """What runs in place of the operator for a class with __torch_dispatch__."""
+    """What runs in place of the operator for a class with __torch_dispatch__.
+
+    Arguments:
+        op: a custom operator, or its name.
+        torch_dispatch_class: the class.
+        func: the function.
+        lib: a Library.
+
+    Raises:
+        NotImplementedError: always.
+
+    Example:
+        >>> try:
+        ...     rl.library.register_torch_dispatch("doc::op", rl.Tensor, lib=None)
+        ... except NotImplementedError as error:
+        ...     print(str(error).partition(":")[0])
+        library.register_torch_dispatch
+    """
     raise NotImplementedError(
         "library.register_torch_dispatch: write the case into the class's own __torch_dispatch__ "
         "or __torch_function__, which is given the operator"
@@ -160,7 +269,24 @@ def define(
     qualname: Any, schema: str, alias_analysis: str = "", *, lib: Any = None, tags: Any = ()
 ) -> Callable | None:
     """Names an operator by its schema: `define("mylib::name", "(Tensor x) -> Tensor")`. With a
-    Library first, a decorator for its function."""
+    Library first, a decorator for its function.
+
+    Arguments:
+        qualname: "namespace::name", or a Library.
+        schema: the arguments and results; after a Library, with the name in front.
+        alias_analysis: after a Library, "", "FROM_SCHEMA" or "CONSERVATIVE"; accepted.
+        lib: the Library that keeps the operator; None keeps it for good.
+        tags: accepted.
+
+    Raises:
+        ValueError: where the name has no namespace, or the schema does not begin with "(".
+
+    Example:
+        >>> rl.library.define("doc_define::plus", "(Tensor x, int n=1) -> Tensor", tags=())
+        >>> rl.library.impl("doc_define::plus", "default", lambda x, n=1: x + n)
+        >>> rl.ops.doc_define.plus(rl.tensor([1.0]), 2)
+        tensor([3.])
+    """
     if isinstance(qualname, Library):
         name = qualname.define(schema, alias_analysis, tags=tags)
         return _decorator(None, lambda function: qualname.impl(name, function))
@@ -191,7 +317,22 @@ def impl(
     lib: Library | None = None,
 ) -> Callable | None:
     """The function of an operator that define named, for "cpu", "cuda", or by "default" for all
-    devices. With a Library first: `impl(lib, "name", "CPU")`, a decorator."""
+    devices. With a Library first: `impl(lib, "name", "CPU")`, a decorator.
+
+    Arguments:
+        qualname: "namespace::name", or a Library.
+        types: "cpu", "cuda", "meta", "default", or several of these; after a Library, the name.
+        func: the function; None makes a decorator. After a Library, the dispatch key.
+        lib: accepted; the operator keeps what is registered.
+
+    Example:
+        >>> rl.library.define("doc_impl::plus", "(Tensor x) -> Tensor")
+        >>> @rl.library.impl("doc_impl::plus", types="cpu")
+        ... def plus(x):
+        ...     return x + 1
+        >>> rl.ops.doc_impl.plus(rl.tensor([1.0]))
+        tensor([2.])
+    """
     if isinstance(qualname, Library):
         own, name, key = qualname, str(types), func if isinstance(func, str) else ""
         return _decorator(None, lambda function: own.impl(name, function, key))
@@ -211,7 +352,24 @@ def impl(
 
 
 def get_kernel(op: Any, dispatch_key: Any) -> Callable[..., Any]:
-    """Exactly the function that an operator has under a dispatch key."""
+    """Exactly the function that an operator has under a dispatch key.
+
+    Arguments:
+        op: a custom operator, or its name "namespace::name".
+        dispatch_key: such as "CPU", "CUDA" or "Meta". For the first two, a function for every
+            device is found, too.
+
+    Raises:
+        RuntimeError: where there is no such operator, or none of its functions has the key.
+
+    Example:
+        >>> @rl.library.custom_op("doc_get::twice", mutates_args=())
+        ... def twice(x: rl.Tensor) -> rl.Tensor:
+        ...     return x * 2
+        >>> kernel = rl.library.get_kernel(twice, "CPU")
+        >>> kernel(rl.tensor([1.0, 2.0]))
+        tensor([2., 4.])
+    """
     name, key = name_of(op), str(dispatch_key).rpartition(".")[2]
     found = find_overload(name)
     if found is None:
@@ -231,17 +389,51 @@ def triton_op(
     mutates_args: str | Any,
     schema: str | None = None,
 ) -> Callable:
-    """custom_op for a function that launches Triton kernels. It may call other operators, too."""
+    """custom_op for a function that launches Triton kernels. It may call other operators, too.
+
+    Arguments:
+        name: "namespace::name".
+        fn: the function; None makes a decorator.
+        mutates_args: names of arguments that it writes to.
+        schema: its signature; None reads the annotations.
+
+    Example:
+        >>> schema = "(Tensor x) -> Tensor"
+        >>> @rl.library.triton_op("doc_triton::twice", mutates_args=(), schema=schema)
+        ... def twice(x):
+        ...     return x * 2
+        >>> twice(rl.tensor([1.0, 2.0]))
+        tensor([2., 4.])
+    """
     return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
 def wrap_triton(triton_kernel: _F, /) -> _F:
-    """The kernel itself: nothing has to look into it."""
+    """The kernel itself: nothing has to look into it.
+
+    Arguments:
+        triton_kernel: the kernel.
+
+    Example:
+        >>> def kernel(x, n): ...
+        >>> rl.library.wrap_triton(kernel) is kernel
+        True
+    """
     return triton_kernel
 
 
 def get_ctx() -> NoReturn:
-    """What register_fake's functions ask for sizes that depend on data."""
+    """What register_fake's functions ask for sizes that depend on data.
+
+    Raises:
+        NotImplementedError: always.
+
+    Example:
+        >>> rl.library.get_ctx()
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: library.get_ctx: shapes that depend on data cannot be told ahead
+    """
     raise NotImplementedError("library.get_ctx: shapes that depend on data cannot be told ahead")
 
 

@@ -21,7 +21,21 @@ __all__ = [
 
 
 def has_torch_function(relevant_args: Any) -> bool:
-    """Whether one of the arguments has a __torch_function__ of its own."""
+    """Whether one of the arguments has a __torch_function__ of its own.
+
+    Arguments:
+        relevant_args: an iterable of the arguments.
+
+    Example:
+        >>> class Traced:
+        ...     @classmethod
+        ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+        ...         return f"{func.__name__} was called"
+        >>> rl.overrides.has_torch_function((rl.ones(1), Traced()))
+        True
+        >>> rl.overrides.has_torch_function((rl.ones(1), 2))
+        False
+    """
     return any(_overrides(type(arg)) for arg in relevant_args)
 
 
@@ -48,7 +62,25 @@ def _overrides(cls):
 def handle_torch_function(
     public_api: Any, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Calls the __torch_function__ of the arguments, the most derived class first."""
+    """Calls the __torch_function__ of the arguments, the most derived class first.
+
+    Arguments:
+        public_api: the function that was called, which the methods are given.
+        relevant_args: the arguments whose classes are asked.
+        args, kwargs: what the function was called with.
+
+    Raises:
+        TypeError: where all of them return NotImplemented.
+
+    Example:
+        >>> class Traced:
+        ...     @classmethod
+        ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+        ...         return f"{func.__name__} was called"
+        >>> x = Traced()
+        >>> rl.overrides.handle_torch_function(rl.add, (x,), x, 1)
+        'add was called'
+    """
     found = []
     for arg in relevant_args:
         cls = type(arg)
@@ -68,12 +100,30 @@ def handle_torch_function(
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """A tensor, or something that stands in for one."""
+    """A tensor, or something that stands in for one.
+
+    Arguments:
+        inp: any object; what has a `__torch_function__` stands in for a tensor.
+
+    Example:
+        >>> rl.overrides.is_tensor_like(rl.ones(1)), rl.overrides.is_tensor_like([1.0])
+        (True, False)
+    """
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Callable) -> bool:
-    """Whether a function is a method of Tensor or the getter of one of its attributes."""
+    """Whether a function is a method of Tensor or the getter of one of its attributes.
+
+    Arguments:
+        func: a function, such as the one that a `__torch_function__` is given.
+
+    Example:
+        >>> rl.overrides.is_tensor_method_or_property(rl.Tensor.add)
+        True
+        >>> rl.overrides.is_tensor_method_or_property(rl.stack)
+        False
+    """
     name = getattr(func, "__name__", "")
     return name == "__get__" or getattr(Tensor, name, None) is func
 
@@ -111,6 +161,16 @@ class TorchFunctionMode:
     """A with block whose calls, in this thread, all go to the object's __torch_function__.
 
     While it runs, the next mode further out is the one that is asked.
+
+    Example:
+        >>> class Log(rl.overrides.TorchFunctionMode):
+        ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+        ...         print(func.__name__)
+        ...         return func(*args, **(kwargs or {}))
+        >>> with Log():
+        ...     x = rl.ones(2).exp()
+        ones
+        exp
     """
 
     def __init__(self) -> None:
@@ -135,7 +195,13 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that runs every call as it is."""
+    """A mode that runs every call as it is.
+
+    Example:
+        >>> with rl.overrides.BaseTorchFunctionMode():
+        ...     print(rl.ones(2) + 1)
+        tensor([2., 2.])
+    """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -144,7 +210,18 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 class DisableTorchFunctionSubclass:
-    """A with block in which subclasses of Tensor count as plain tensors."""
+    """A with block in which subclasses of Tensor count as plain tensors.
+
+    Example:
+        >>> class Named(rl.Tensor):
+        ...     pass
+        >>> x = rl.ones(2).as_subclass(Named)
+        >>> type(x + 1).__name__
+        'Named'
+        >>> with rl.DisableTorchFunctionSubclass():
+        ...     print(type(x + 1).__name__)
+        Tensor
+    """
 
     def __enter__(self) -> None:
         _C._enter_torch_function_off()

@@ -96,7 +96,21 @@ def tolist(self: Any) -> list[int]:
 
 
 class TypedStorage:
-    """The elements of a storage, all of one dtype."""
+    """The elements of a storage, all of one dtype.
+
+    Arguments:
+        args: how many elements, or their values.
+        wrap_storage: an UntypedStorage to use the memory of.
+        dtype: of the elements; None is the default dtype.
+        device: where the memory is.
+
+    Example:
+        >>> storage = rl.TypedStorage([1, 2, 3], dtype=rl.int32)
+        >>> storage.tolist(), storage.nbytes()
+        ([1, 2, 3], 12)
+        >>> rl.TypedStorage(wrap_storage=storage.untyped(), dtype=rl.int32)[1]
+        2
+    """
 
     def __init__(
         self,
@@ -315,7 +329,20 @@ def _from_buffer(
 def _make_class(name, dtype):
     space = {"dtype": dtype, "is_cuda": False, "is_sparse": False, "__module__": "rushlight"}
     space["from_buffer"] = space["_from_buffer"] = classmethod(_from_buffer)
-    space["__doc__"] = f"Storages of {dtype}."
+    space["__doc__"] = f"""Storages of {dtype}: calling the class makes a TypedStorage.
+
+    Arguments:
+        args: how many elements, or their values.
+        wrap_storage: an UntypedStorage to use the memory of.
+        device: where the memory is.
+        dtype: accepted; it is {dtype} in any case.
+
+    Example:
+        >>> memory = rl.zeros(2, dtype={str(dtype).replace("rushlight", "rl")}).untyped_storage()
+        >>> storage = rl.{name}(wrap_storage=memory)
+        >>> storage.dtype, len(storage), len(rl.{name}([1, 0, 1]))
+        ({dtype}, 2, 3)
+    """
     return _LegacyStorageMeta(name, (), space)
 
 

@@ -167,6 +167,10 @@ def unsafe_split_with_sizes(
         input: the tensor to cut.
         split_sizes: how long the pieces are.
         dim: along which dim.
+
+    Example:
+        >>> rl.unsafe_split_with_sizes(rl.arange(3), [1, 2], dim=0)
+        (tensor([0]), tensor([1, 2]))
     """
     return input.split(list(split_sizes), dim)
 

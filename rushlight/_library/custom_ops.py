@@ -37,7 +37,26 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 class CustomOpDef:
-    """A custom operator; calling it runs its function, and its gradient if it has one."""
+    """A custom operator; calling it runs its function, and its gradient if it has one.
+
+    custom_op makes one of a function.
+
+    Arguments:
+        name: "namespace::name".
+        function: the Python function.
+        schema: its arguments and results, such as "(Tensor x) -> Tensor".
+        tags: accepted.
+
+    Example:
+        >>> def twice(x):
+        ...     return x * 2
+        >>> op = rl.library.CustomOpDef("doc_def::twice", twice, "(Tensor x) -> Tensor", tags=None)
+        >>> op
+        <CustomOpDef(doc_def::twice)>
+        >>> kernel = op.register_kernel(None, twice)
+        >>> op(rl.tensor([1.0, 2.0]))
+        tensor([2., 4.])
+    """
 
     def __init__(
         self, name: str, function: Callable[..., Any], schema: str, tags: Any = None

@@ -36,7 +36,20 @@ _waiting: dict[str, list[Callable[[Any], None]]] = {}
 
 
 def fallthrough_kernel() -> NoReturn:
-    """A mark for Library.impl: this key has no function, and the next one is asked."""
+    """A mark for Library.impl: this key has no function, and the next one is asked.
+
+    Raises:
+        NotImplementedError: where it is called.
+
+    Example:
+        >>> lib = rl.library.Library("doc_fallthrough", "FRAGMENT")
+        >>> lib.define("plus(Tensor x) -> Tensor")
+        'plus'
+        >>> lib.impl("plus", lambda x: x + 1, "CPU")
+        >>> lib.impl("plus", rl.library.fallthrough_kernel, "Autograd")
+        >>> rl.ops.doc_fallthrough.plus(rl.tensor([1.0]))
+        tensor([2.])
+    """
     raise NotImplementedError("fallthrough_kernel is a mark for Library.impl, not a function")
 
 
@@ -82,7 +95,22 @@ def check_key(key: str, function: Any) -> bool:
 
 class Library:
     """A namespace of operators: `Library("mylib", "DEF")`, then define(schema) and impl(name,
-    function, key). What it defined goes when the library does."""
+    function, key). What it defined goes when the library does.
+
+    Arguments:
+        ns: the namespace.
+        kind: "DEF" to define its operators (one such library per namespace), "FRAGMENT" to add
+            some, "IMPL" to add functions only.
+        dispatch_key: the key for functions that `impl` is given without one.
+
+    Example:
+        >>> lib = rl.library.Library("doc_library", "FRAGMENT", "CPU")
+        >>> lib.define("plus(Tensor x) -> Tensor")
+        'plus'
+        >>> lib.impl("plus", lambda x: x + 1)
+        >>> rl.ops.doc_library.plus(rl.tensor([1.0]))
+        tensor([2.])
+    """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in _KINDS:

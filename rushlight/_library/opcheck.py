@@ -192,7 +192,24 @@ def opcheck(
     rtol: float | None = None,
 ) -> dict[str, Any]:
     """Runs an operator with sample inputs and compares what it does with what was registered: what
-    it writes to, its gradient, its fake, the compiled call. {test: "SUCCESS" or the exception}."""
+    it writes to, its gradient, its fake, the compiled call. {test: "SUCCESS" or the exception}.
+
+    Arguments:
+        op: the operator.
+        args: the sample's arguments.
+        kwargs: its keyword arguments.
+        test_utils: the name of a test, or several.
+        raise_exception: whether the first failure raises.
+        atol: how far compiled results may be from the operator's; None goes by the dtype.
+        rtol: the same, relative.
+
+    Example:
+        >>> @rl.library.custom_op("doc_opcheck::twice", mutates_args=())
+        ... def twice(x: rl.Tensor) -> rl.Tensor:
+        ...     return x * 2
+        >>> rl.library.opcheck(twice, (rl.ones(2),), test_utils="test_schema")
+        {'test_schema': 'SUCCESS'}
+    """
     names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if not set(names) <= set(_TESTS):
         raise ValueError(

@@ -34,7 +34,25 @@ def infer_schema(
     op_name: str | None = None,
     tags: Any = (),
 ) -> str:
-    """The schema that the function's annotations say: `(Tensor x, SymInt n=3) -> Tensor`."""
+    """The schema that the function's annotations say: `(Tensor x, SymInt n=3) -> Tensor`.
+
+    Arguments:
+        prototype_function: the function, all of whose arguments are annotated.
+        mutates_args: names of arguments that it writes to, or "unknown" for all tensors.
+        op_name: a name that stands before the schema.
+        tags: accepted.
+
+    Raises:
+        ValueError: where an annotation is missing, or is one that no schema has.
+
+    Example:
+        >>> def scale(x: rl.Tensor, factor: float = 2.0) -> rl.Tensor:
+        ...     return x * factor
+        >>> rl.library.infer_schema(scale, mutates_args=())
+        '(Tensor x, float factor=2.0) -> Tensor'
+        >>> rl.library.infer_schema(scale, mutates_args=(), op_name="scale")
+        'scale(Tensor x, float factor=2.0) -> Tensor'
+    """
     signature = inspect.signature(prototype_function)
 
     def wrong(what: str) -> NoReturn:

@@ -22,7 +22,19 @@ if TYPE_CHECKING:
 def _type(
     self: Tensor, dtype: _dtype | type | str | None = None, non_blocking: bool = False
 ) -> str | Tensor:
-    """The legacy name of the tensor's type, or the tensor converted to a dtype."""
+    """The legacy name of the tensor's type, or the tensor converted to a dtype.
+
+    Arguments:
+        dtype: a dtype, or a legacy type or its name; None asks for the name.
+        non_blocking: accepted.
+
+    Example:
+        >>> x = rl.ones(2)
+        >>> x.type()
+        'rushlight.FloatTensor'
+        >>> x.type(rl.int64), x.type("rushlight.DoubleTensor").dtype
+        (tensor([1, 1]), rushlight.float64)
+    """
     if dtype is None:
         return typename_of(self.dtype, self.device)
     if not isinstance(dtype, _C.dtype):

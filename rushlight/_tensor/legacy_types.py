@@ -46,7 +46,18 @@ class _TypedTensorMeta(type):
 def _make(prefix):
     name = prefix + "Tensor"
     space = {"dtype": _DTYPES[prefix], "is_cuda": False, "__module__": "rushlight"}
-    return _TypedTensorMeta(name, (), {**space, "__doc__": f"Tensors of {_DTYPES[prefix]}."})
+    doc = f"""Tensors of {_DTYPES[prefix]}: calling the class makes one.
+
+    Arguments:
+        args: the sizes, or a list of values.
+        device: where the tensor is.
+
+    Example:
+        >>> x = rl.{name}([1, 0])
+        >>> x.dtype, isinstance(x, rl.{name})
+        ({_DTYPES[prefix]}, True)
+    """
+    return _TypedTensorMeta(name, (), {**space, "__doc__": doc})
 
 
 TYPES = {prefix + "Tensor": _make(prefix) for prefix in PREFIXES}

@@ -73,6 +73,9 @@ class autocast:
         ...     y = layer(rl.zeros(1, 2))
         >>> y.dtype, layer.weight.dtype
         (rushlight.bfloat16, rushlight.float32)
+        >>> with rl.autocast("cpu", enabled=False):
+        ...     print(layer(rl.zeros(1, 2)).dtype)
+        rushlight.float32
     """
 
     def __init__(

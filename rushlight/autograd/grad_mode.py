@@ -102,6 +102,8 @@ class no_grad(_FixedSwitch):
         ...     return x * 2
         >>> double(x).requires_grad
         False
+        >>> rl.no_grad(lambda x: x * 3)(x).requires_grad
+        False
     """
 
     _mode = False
@@ -118,8 +120,9 @@ class enable_grad(_FixedSwitch):
         >>> with rl.no_grad():
         ...     with rl.enable_grad():
         ...         y = x * 2
-        >>> y.requires_grad
-        True
+        ...     z = rl.enable_grad(lambda x: x * 3)(x)
+        >>> y.requires_grad, z.requires_grad
+        (True, True)
     """
 
     _mode = True

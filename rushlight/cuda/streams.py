@@ -11,7 +11,16 @@ from rushlight.types import Device, Self
 
 
 class Stream:
-    """A queue of work on a GPU. Work in one stream runs in order, that of several side by side."""
+    """A queue of work on a GPU. Work in one stream runs in order, that of several side by side.
+
+    Arguments:
+        device: the GPU; None is the current one.
+        priority: 0, or -1 to -3 for more urgent work; other numbers count as the nearest of these.
+
+    Example:
+        >>> not rl.cuda.is_available() or rl.Stream(priority=-1).device.type == "cuda"
+        True
+    """
 
     def __init__(self, device: Device = None, priority: int = 0, **given: Any) -> None:
         key = given.pop("_key", None)
@@ -113,7 +122,20 @@ class ExternalStream(Stream):
 
 
 class Event:
-    """A point in a stream's work, to wait for or to measure time between."""
+    """A point in a stream's work, to wait for or to measure time between.
+
+    Arguments:
+        enable_timing: whether elapsed_time can be asked for.
+        blocking: whether a thread that waits sleeps, and does not spin.
+        interprocess: whether other processes may use the event.
+        external: inside a captured graph, whether the replays record it and wait for it, and not
+            the capture.
+
+    Example:
+        >>> event = rl.Event(enable_timing=True)
+        >>> event.query()  # nothing was recorded yet
+        True
+    """
 
     def __init__(
         self,

@@ -81,7 +81,29 @@ def export(
 
 def register_dataclass(cls: type[Any], *, serialized_type_name: str | None = None) -> None:
     """Makes a dataclass one that inputs and outputs of exported programs may have; files have it
-    under its name, or serialized_type_name."""
+    under its name, or serialized_type_name.
+
+    Arguments:
+        cls: the dataclass.
+        serialized_type_name: its name in files.
+
+    Raises:
+        TypeError: where it is no dataclass.
+
+    Example:
+        >>> import dataclasses
+        >>> @dataclasses.dataclass
+        ... class Pair:
+        ...     a: rl.Tensor
+        ...     b: rl.Tensor
+        >>> rl.export.register_dataclass(Pair, serialized_type_name="doc.Pair")
+        >>> class Net(nn.Module):
+        ...     def forward(self, pair):
+        ...         return pair.a + pair.b
+        >>> pair = Pair(rl.ones(2), rl.ones(2))
+        >>> rl.export.export(Net(), (pair,)).module()(pair)
+        tensor([2., 2.])
+    """
     import dataclasses
 
     from rushlight.export._packings import remember

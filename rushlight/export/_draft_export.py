@@ -78,6 +78,22 @@ def draft_export(
 
     Values that Python read stay those of the example inputs, and sizes that cannot change stay. The
     program's `_report` (a DraftExportReport) lists each with its line, and so does a warning.
+
+    Arguments:
+        mod: a module.
+        args: a tuple of inputs.
+        kwargs: named inputs.
+        dynamic_shapes: which sizes may change, by Dim or Dim.DYNAMIC.
+        preserve_module_call_signature: paths of submodules whose signatures are kept.
+        strict, prefer_deferred_runtime_asserts_over_guards: accepted.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def forward(self, x):
+        ...         return x * x.sum().item()
+        >>> program = rl.export.draft_export(Net(), (rl.ones(2),), strict=False)
+        >>> program.module()(rl.tensor([1.0, 3.0]))
+        tensor([2., 6.])
     """
     from rushlight.export._export import exported
 

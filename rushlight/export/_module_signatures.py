@@ -23,7 +23,24 @@ __all__ = ["KeptCall", "ModuleCallEntry", "ModuleCallSignature", "Place", "check
 @dataclasses.dataclass
 class ModuleCallSignature:
     """What a module was called with and what it gave: the leaves of both in order, by their names
-    in the graph, and how they are packed."""
+    in the graph, and how they are packed.
+
+    Arguments:
+        inputs, outputs: the leaves.
+        in_spec, out_spec: how they are packed.
+        forward_arg_names: names of the arguments of forward.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 1))
+        >>> program = rl.export.export(
+        ...     net, (rl.zeros(2, 3),), preserve_module_call_signature=("0",))
+        >>> kept = [call for call in program.module_call_graph if call.fqn == "0"][0].signature
+        >>> isinstance(kept, rl.export.ModuleCallSignature), len(kept.inputs)
+        (True, 1)
+        >>> rl.export.ModuleCallSignature(
+        ...     [], [], kept.in_spec, kept.out_spec, forward_arg_names=["x"]).forward_arg_names
+        ['x']
+    """
 
     inputs: list[ArgumentSpec]
     outputs: list[ArgumentSpec]
@@ -41,7 +58,19 @@ class ModuleCallSignature:
 @dataclasses.dataclass
 class ModuleCallEntry:
     """A call of a submodule; further calls of one whose signature is kept are named path@1 and so
-    on."""
+    on.
+
+    Arguments:
+        fqn: the path of the submodule, empty for the whole.
+        signature: its signature, where it is kept.
+
+    Example:
+        >>> program = rl.export.export(nn.Sequential(nn.ReLU()), (rl.zeros(2),))
+        >>> [call.fqn for call in program.module_call_graph]
+        ['', '0']
+        >>> rl.export.ModuleCallEntry("body.0", signature=None)
+        ModuleCallEntry(fqn='body.0', signature=None)
+    """
 
     fqn: str
     signature: ModuleCallSignature | None = None

@@ -123,7 +123,16 @@ class _Derived(Dim):
 
 
 def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
-    """A Dim for each of the names."""
+    """A Dim for each of the names.
+
+    Arguments:
+        names: the names.
+        min, max: the range of each.
+
+    Example:
+        >>> rl.export.dims("batch", "length", max=64)
+        (Dim('batch', max=64), Dim('length', max=64))
+    """
     return tuple(Dim(name, min=min, max=max) for name in names)
 
 
@@ -156,7 +165,18 @@ class Input(NamedTuple):
 
 
 class ShapesCollection:
-    """Shapes by tensor: `shapes[x] = {0: batch}`, wherever x stands in the inputs."""
+    """Shapes by tensor: `shapes[x] = {0: batch}`, wherever x stands in the inputs.
+
+    export takes it as its dynamic_shapes.
+
+    Example:
+        >>> x = rl.zeros(2, 3)
+        >>> shapes = rl.export.ShapesCollection()
+        >>> shapes[x] = {0: rl.export.Dim("batch")}
+        >>> program = rl.export.export(nn.Linear(3, 1), (x,), dynamic_shapes=shapes)
+        >>> program.module()(rl.zeros(7, 3)).shape
+        rushlight.Size([7, 1])
+    """
 
     def __init__(self) -> None:
         self._shapes: dict[int, tuple[Any, Any]] = {}
@@ -196,7 +216,17 @@ class ShapesCollection:
 
 
 class AdditionalInputs:
-    """Further inputs of a module: sizes that differ between them and the first are dynamic."""
+    """Further inputs of a module: sizes that differ between them and the first are dynamic.
+
+    export takes it as its dynamic_shapes.
+
+    Example:
+        >>> further = rl.export.AdditionalInputs()
+        >>> further.add((rl.zeros(5, 3),))
+        >>> program = rl.export.export(nn.Linear(3, 1), (rl.zeros(2, 3),), dynamic_shapes=further)
+        >>> program.module()(rl.zeros(7, 3)).shape
+        rushlight.Size([7, 1])
+    """
 
     def __init__(self) -> None:
         self._examples: list[tuple[tuple[Any, ...], dict[str, Any]]] = []

@@ -93,6 +93,21 @@ class ExportedProgram:
 
     `module()` is called like the module that was exported. `graph_module` and `graph_signature`
     show the program; export.save writes it to a file, which C++ programs run.
+
+    Arguments:
+        code: the program.
+        tensors: its parameters and buffers.
+        name: the name of the class of the module that was exported.
+        inputs, output: how inputs and output are packed.
+        ranges: {name of a size: (least, most)}.
+        example: the inputs that it was exported with, (args, kwargs).
+
+    Example:
+        >>> program = rl.export.export(nn.Linear(3, 1), (rl.zeros(2, 3),))
+        >>> isinstance(program, rl.export.ExportedProgram), sorted(program.state_dict)
+        (True, ['bias', 'weight'])
+        >>> program.module()(rl.zeros(2, 3)).shape
+        rushlight.Size([2, 1])
     """
 
     def __init__(

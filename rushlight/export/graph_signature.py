@@ -107,7 +107,17 @@ class OutputSpec:
 
 @dataclasses.dataclass
 class ExportBackwardSignature:
-    """Gradients of a program that computes its own; no exported program here has one."""
+    """Gradients of a program that computes its own; no exported program here has one.
+
+    Arguments:
+        gradients_to_parameters: {output: parameter whose gradient it is}.
+        gradients_to_user_inputs: {output: input whose gradient it is}.
+        loss_output: the output that is the loss.
+
+    Example:
+        >>> rl.export.ExportBackwardSignature({"grad": "weight"}, {}, "loss").loss_output
+        'loss'
+    """
 
     gradients_to_parameters: dict[str, str]
     gradients_to_user_inputs: dict[str, str]
@@ -117,7 +127,22 @@ class ExportBackwardSignature:
 @dataclasses.dataclass
 class ExportGraphSignature:
     """The inputs and outputs, in order. Buffers are written in place when the program runs;
-    buffers_to_mutate names those that are."""
+    buffers_to_mutate names those that are.
+
+    Arguments:
+        input_specs: an InputSpec for each input of the graph.
+        output_specs: an OutputSpec for each output.
+        mutated_buffers: names of the buffers that the program writes to.
+
+    Example:
+        >>> program = rl.export.export(nn.Linear(3, 1), (rl.zeros(2, 3),))
+        >>> signature = program.graph_signature
+        >>> signature.parameters, signature.user_inputs
+        (('weight', 'bias'), ('input_1',))
+        >>> empty = rl.export.ExportGraphSignature([], [], mutated_buffers=("mean",))
+        >>> empty.mutated_buffers
+        ('mean',)
+    """
 
     input_specs: list[InputSpec]
     output_specs: list[OutputSpec]

@@ -24,7 +24,20 @@ __all__ = ["FlatArgsAdapter", "InterpreterModule", "UnflattenedModule", "unflatt
 
 
 class FlatArgsAdapter(abc.ABC):
-    """Makes inputs that are packed in another way those of an exported program."""
+    """Makes inputs that are packed in another way those of an exported program.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def forward(self, x):
+        ...         return x[0] - x[1]
+        >>> class FromDict(rl.export.FlatArgsAdapter):
+        ...     def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+        ...         return input_args
+        >>> one, two = rl.tensor([1.0]), rl.tensor([2.0])
+        >>> program = rl.export.export(Net(), ([one, two],))
+        >>> rl.export.unflatten(program, FromDict())({"a": two, "b": one})
+        tensor([1.])
+    """
 
     @abc.abstractmethod
     def adapt(
@@ -196,7 +209,18 @@ def _plain(value):
 
 
 class UnflattenedModule(InterpreterModule):
-    """The modules of an exported program in their tree; made by export.unflatten."""
+    """The modules of an exported program in their tree; made by export.unflatten.
+
+    Arguments:
+        export_module: what export gave.
+        flat_args_adapter: makes inputs that are packed in another way fit.
+
+    Example:
+        >>> program = rl.export.export(nn.Sequential(nn.Linear(3, 2)), (rl.zeros(2, 3),))
+        >>> tree = rl.export.UnflattenedModule(program, flat_args_adapter=None)
+        >>> [name for name, _ in tree.named_parameters()]
+        ['0.weight', '0.bias']
+    """
 
     def __init__(
         self, export_module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None
@@ -279,7 +303,22 @@ def unflatten(
     module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None
 ) -> UnflattenedModule:
     """A module with the tree of the one that was exported: parts have their names, their state, and
-    a graph (fx) of the operators that they ran. It shares the program's parameters and buffers."""
+    a graph (fx) of the operators that they ran. It shares the program's parameters and buffers.
+
+    Arguments:
+        module: what export gave.
+        flat_args_adapter: makes inputs that are packed in another way fit.
+
+    Raises:
+        TypeError: where it is no ExportedProgram.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+        >>> program = rl.export.export(net, (rl.zeros(2, 3),))
+        >>> tree = rl.export.unflatten(program, flat_args_adapter=None)
+        >>> [name for name, _ in tree.named_children()], tree(rl.zeros(2, 3)).shape
+        (['0', '1'], rushlight.Size([2, 2]))
+    """
     if not isinstance(module, ExportedProgram):
         raise TypeError(f"unflatten: expected an ExportedProgram, got {type(module).__name__}")
     return UnflattenedModule(module, flat_args_adapter)

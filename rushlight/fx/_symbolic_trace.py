@@ -97,6 +97,25 @@ class Tracer(TracerBase):
 
     autowrap_modules, autowrap_functions: functions that are recorded when they get a Proxy (those
     of math are). param_shapes_constant: shapes of parameters are numbers, not Proxies.
+
+    Arguments:
+        autowrap_modules, autowrap_functions: as said above.
+        param_shapes_constant: as said above.
+
+    Example:
+        >>> class Whole(rl.fx.Tracer):
+        ...     def is_leaf_module(self, m, module_qualified_name):
+        ...         return isinstance(m, nn.Sequential)
+        >>> class Net(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.body = nn.Sequential(nn.ReLU(), nn.Tanh())
+        ...     def forward(self, x):
+        ...         return self.body(x)
+        >>> [node.target for node in Whole(autowrap_functions=()).trace(Net()).nodes]
+        ['x', 'body', 'output']
+        >>> [node.target for node in rl.fx.Tracer().trace(Net()).nodes]
+        ['x', 'body.0', 'body.1', 'output']
     """
 
     def __init__(
@@ -474,6 +493,19 @@ def wrap(fn_or_name: _T) -> _T:
 
     Call it at the top level of the module whose code calls the function, with the function or its
     name (``fx.wrap("len")``), or use it as a decorator there.
+
+    Arguments:
+        fn_or_name: the function, or its name.
+
+    Example:
+        >>> @rl.fx.wrap
+        ... def checked(x):
+        ...     return x if x.sum() > 0 else -x
+        >>> gm = rl.fx.symbolic_trace(lambda x: checked(x) + 1)
+        >>> [node.name for node in gm.graph.nodes]
+        ['x', 'checked', 'add', 'output']
+        >>> gm(rl.tensor([-3.0]))
+        tensor([4.])
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("wrap: expected a function or its name")
@@ -495,6 +527,20 @@ def symbolic_trace(
     """A GraphModule that does what the module or function does.
 
     Data-dependent control flow cannot be traced; concrete_args fixes arguments that decide.
+
+    Arguments:
+        root: a module or a function.
+        concrete_args: {name of an argument: its value}, which is then part of the program. Calls
+            have to give the same.
+
+    Example:
+        >>> def f(x, double):
+        ...     return x * 2 if double else x
+        >>> gm = rl.fx.symbolic_trace(f, concrete_args={"double": True})
+        >>> [node.name for node in gm.graph.nodes]
+        ['x', 'double_1', 'eq', '_assert', 'mul', 'output']
+        >>> gm(rl.tensor([1.0, 2.0]), True)
+        tensor([2., 4.])
     """
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)

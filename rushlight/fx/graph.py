@@ -67,6 +67,20 @@ class Graph:
     """A program: placeholders, calls, one output. GraphModule makes a module of it.
 
     New Nodes go to the end, or where inserting_before and inserting_after say.
+
+    Arguments:
+        owning_module: the GraphModule that it belongs to.
+        tracer_cls: the class of the Tracer that made it.
+        tracer_extras: what that Tracer keeps with it.
+
+    Example:
+        >>> graph = rl.fx.Graph(owning_module=None)
+        >>> x = graph.placeholder("x")
+        >>> _ = graph.output(graph.call_function(rl.neg, (x,)))
+        >>> [node.op for node in graph.nodes]
+        ['placeholder', 'call_function', 'output']
+        >>> rl.fx.GraphModule({}, graph)(rl.tensor([1.0]))
+        tensor([-1.])
     """
 
     def __init__(

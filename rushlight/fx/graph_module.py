@@ -187,6 +187,19 @@ class GraphModule(Module):
 
     root: a Module, or a dict of dotted names, from which the attributes that the graph names are
     taken. After changes to the graph, recompile() writes the code again.
+
+    Arguments:
+        root: a module or a dict, as said above.
+        graph: the Graph.
+        class_name: the name of the module's class.
+
+    Example:
+        >>> graph = rl.fx.Graph()
+        >>> x = graph.placeholder("x")
+        >>> _ = graph.output(graph.call_module("layer", (x,)))
+        >>> gm = rl.fx.GraphModule({"layer": nn.ReLU()}, graph, class_name="Net")
+        >>> gm(rl.tensor([-1.0, 2.0])), type(gm).__name__
+        (tensor([0., 2.]), 'Net')
     """
 
     _graph: Graph

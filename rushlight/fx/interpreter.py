@@ -25,6 +25,26 @@ class Interpreter:
     or run_node, to look at values or to do something else with a kind.
 
     garbage_collect_values: a value goes when the last Node that uses it has run.
+
+    Arguments:
+        module: the GraphModule.
+        garbage_collect_values: as said above.
+        graph: the Graph to run; None is the module's.
+
+    Example:
+        >>> def f(x):
+        ...     return rl.relu(x) + 1
+        >>> gm = rl.fx.symbolic_trace(f)
+        >>> class Show(rl.fx.Interpreter):
+        ...     def run_node(self, n):
+        ...         print(n.op, n.name)
+        ...         return super().run_node(n)
+        >>> Show(gm, garbage_collect_values=False).run(rl.tensor([-1.0]))
+        placeholder x
+        call_function relu
+        call_function add
+        output output
+        tensor([1.])
     """
 
     def __init__(
@@ -198,7 +218,22 @@ class _TransformerTracer(Tracer):
 
 
 class Transformer(Interpreter):
-    """Makes a new GraphModule of a graph: the methods see Proxies, and what they do is recorded."""
+    """Makes a new GraphModule of a graph: the methods see Proxies, and what they do is recorded.
+
+    Arguments:
+        module: the GraphModule, which stays as it is.
+
+    Example:
+        >>> def f(x):
+        ...     return rl.relu(x) + 1
+        >>> gm = rl.fx.symbolic_trace(f)
+        >>> class Tanh(rl.fx.Transformer):
+        ...     def call_function(self, target, args, kwargs):
+        ...         target = rl.tanh if target is rl.relu else target
+        ...         return super().call_function(target, args, kwargs)
+        >>> Tanh(gm).transform()(rl.zeros(2))
+        tensor([1., 1.])
+    """
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)

@@ -57,13 +57,39 @@ _side_effectful_functions: set[Any] = _Effects()
 
 
 def has_side_effect(fn: _F) -> _F:
-    """Calls of this function stay in graphs although nobody uses their results."""
+    """Calls of this function stay in graphs although nobody uses their results.
+
+    Arguments:
+        fn: the function, which comes back.
+
+    Example:
+        >>> @rl.fx.has_side_effect
+        ... def log(x):
+        ...     return None
+        >>> graph = rl.fx.Graph()
+        >>> x = graph.placeholder("x")
+        >>> node = graph.call_function(log, (x,))
+        >>> _ = graph.output(x)
+        >>> graph.eliminate_dead_code(), node.is_impure()
+        (False, True)
+    """
     _side_effectful_functions.add(fn)
     return fn
 
 
 def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
-    """a, with fn called on every Node in it; containers come back immutable."""
+    """a, with fn called on every Node in it; containers come back immutable.
+
+    Arguments:
+        a: an argument of a Node: a Node, a number, or tuples, lists, dicts and slices of such.
+        fn: what takes the place of a Node.
+
+    Example:
+        >>> graph = rl.fx.Graph()
+        >>> x = graph.placeholder("x")
+        >>> rl.fx.map_arg((x, 2, {"key": x}), lambda node: node.name)
+        ('x', 2, {'key': 'x'})
+    """
     if not callable(fn):
         raise AssertionError("torch.fx.map_arg(a, fn): fn must be a callable")
     return map_aggregate(a, lambda x: fn(x) if isinstance(x, Node) else x)
@@ -106,6 +132,29 @@ class Node:
     op says what kind: ``placeholder`` (an input), ``get_attr`` (a parameter, buffer or constant),
     ``call_function``, ``call_module``, ``call_method`` (target is the name, args[0] the object) or
     ``output``. Assign args and kwargs as a whole: the users of other nodes follow.
+
+    Arguments:
+        graph: the Graph that it is part of.
+        name: its name, which is that of the value in the code.
+        op: the kind, as said above.
+        target: what is called, or the name of an input, attribute or method.
+        args: its arguments; Nodes among them stand for their values.
+        kwargs: its keyword arguments.
+        return_type: the type of its value, for the code.
+
+    Example:
+        >>> def f(x):
+        ...     return rl.relu(x) + 1
+        >>> gm = rl.fx.symbolic_trace(f)
+        >>> for node in gm.graph.nodes:
+        ...     print(node.op, node.name, node.args)
+        placeholder x ()
+        call_function relu (x,)
+        call_function add (relu, 1)
+        output output (add,)
+        >>> graph = rl.fx.Graph()
+        >>> rl.fx.Node(graph, "x", "placeholder", "x", (), {}, return_type=rl.Tensor).format_node()
+        '%x : rushlight.Tensor [num_users=0] = placeholder[target=x]'
     """
 
     _args: tuple[Argument, ...]

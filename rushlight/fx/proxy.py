@@ -195,6 +195,18 @@ class Proxy:
 
     Operators, methods, attributes, indexing and functions of the library are recorded. Truth
     values, lengths and iteration are not known while tracing and raise a TraceError.
+
+    Arguments:
+        node: the Node.
+        tracer: the Tracer that records; None adds to the Node's graph.
+
+    Example:
+        >>> graph = rl.fx.Graph()
+        >>> x = rl.fx.Proxy(graph.placeholder("x"), tracer=None)
+        >>> rl.sin(x) * 2
+        Proxy(mul)
+        >>> [node.name for node in graph.nodes]
+        ['x', 'sin', 'mul']
     """
 
     node: Node

@@ -45,6 +45,22 @@ def replace_pattern(
 
     pattern and replacement are functions or modules with the same inputs; inputs of the pattern
     stand for anything. Nodes inside a match must not be used outside, but for what it returns.
+
+    Arguments:
+        gm: the GraphModule.
+        pattern: what is looked for.
+        replacement: what takes its place.
+
+    Returns:
+        A Match for each place.
+
+    Example:
+        >>> def f(x):
+        ...     return rl.relu(x) + 1
+        >>> gm = rl.fx.symbolic_trace(f)
+        >>> matches = rl.fx.replace_pattern(gm, lambda x: rl.relu(x), lambda x: rl.tanh(x))
+        >>> len(matches), gm(rl.zeros(2))
+        (1, tensor([1., 1.]))
     """
     found = _replace_pattern(gm, pattern, replacement)
     return [Match(match.anchor, match.nodes_map) for match in found]

@@ -126,7 +126,21 @@ def script(
 
 
 def script_if_tracing(fn: Callable[_P, _T]) -> Callable[_P, _T]:
-    """A function that is compiled when it is first called in a trace, and keeps to Python else."""
+    """A function that is compiled when it is first called in a trace, and keeps to Python else.
+
+    Arguments:
+        fn: a function that jit.script can compile; its control flow is then part of the trace.
+
+    Example:
+        >>> @rl.jit.script_if_tracing
+        ... def relu_or_neg(x):
+        ...     if x.sum() > 0:
+        ...         return x.relu()
+        ...     return -x
+        >>> traced = rl.jit.trace(lambda x: relu_or_neg(x), rl.ones(2))
+        >>> traced(rl.tensor([-3.0, 1.0]))
+        tensor([ 3., -1.])
+    """
     import functools
 
     compiled: list[Any] = []
@@ -143,7 +157,19 @@ def script_if_tracing(fn: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def script_method(fn: _F) -> _F:
-    """Marks a method of a ScriptModule to be compiled with it."""
+    """Marks a method of a ScriptModule to be compiled with it.
+
+    Arguments:
+        fn: the method.
+
+    Example:
+        >>> class Net(rl.jit.ScriptModule):
+        ...     @rl.jit.script_method
+        ...     def forward(self, x):
+        ...         return x * 2
+        >>> Net()(rl.tensor([1.0, 2.0]))
+        tensor([2., 4.])
+    """
     return mark(fn, "export")
 
 
@@ -153,24 +179,73 @@ def ignore(drop: bool = False, **kwargs: Any) -> Callable[[_F], _F]: ...
 def ignore(drop: Callable[_P, _F], **kwargs: Any) -> Callable[_P, _F]: ...
 def ignore(drop: bool | Callable[..., Any] = False, **kwargs: Any) -> Callable[..., Any]:
     """Leaves a function out of programs, in which a call of it raises; usable with and without
-    parentheses. In Python it is what it was."""
+    parentheses. In Python it is what it was.
+
+    Arguments:
+        drop: the function, where there are no parentheses; or whether to mark it as `unused` does.
+        kwargs: accepted.
+
+    Example:
+        >>> @rl.jit.ignore(drop=True)
+        ... def log(x):
+        ...     return f"mean {x.mean().item()}"
+        >>> log(rl.tensor([1.0, 3.0]))
+        'mean 2.0'
+    """
     if callable(drop):
         return mark(drop, "ignore")
     return lambda fn: mark(fn, "unused" if drop else "ignore")
 
 
 def unused(fn: _F) -> _F:
-    """Leaves a function out of programs, in which a call of it raises."""
+    """Leaves a function out of programs, in which a call of it raises.
+
+    Arguments:
+        fn: the function or method.
+
+    Example:
+        >>> @rl.jit.unused
+        ... def debug(x):
+        ...     return x.tolist()
+        >>> debug(rl.tensor([1, 2]))
+        [1, 2]
+    """
     return mark(fn, "unused")
 
 
 def export(fn: _F) -> _F:
-    """Marks a method that script compiles besides forward."""
+    """Marks a method that script compiles besides forward.
+
+    Arguments:
+        fn: the method; it comes back, marked.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def forward(self, x):
+        ...         return x + 1
+        ...     @rl.jit.export
+        ...     def twice(self, x):
+        ...         return x * 2
+        >>> net = rl.jit.script(Net())
+        >>> net(rl.tensor([1.0])), net.twice(rl.tensor([1.0]))
+        (tensor([2.]), tensor([2.]))
+    """
     return mark(fn, "export")
 
 
 def interface(obj: _F) -> _F:
-    """The class itself."""
+    """The class itself: as a decorator, it changes nothing.
+
+    Arguments:
+        obj: the class, with the methods that modules of this interface have.
+
+    Example:
+        >>> @rl.jit.interface
+        ... class Scorer:
+        ...     def score(self, x: rl.Tensor) -> rl.Tensor: ...
+        >>> Scorer.__name__
+        'Scorer'
+    """
     return obj
 
 
@@ -185,19 +260,49 @@ def is_tracing() -> bool:
 
 
 def annotate(the_type: Any, the_value: _F) -> _F:
-    """The value; the type is for readers."""
+    """The value; the type is for readers.
+
+    Arguments:
+        the_type: the type that the value has.
+        the_value: the value, which comes back.
+
+    Example:
+        >>> rl.jit.annotate(list[int], [])
+        []
+    """
     return the_value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """isinstance that understands containers: isinstance(x, List[int]) looks at the items."""
+    """isinstance that understands containers: isinstance(x, List[int]) looks at the items.
+
+    Arguments:
+        obj: any object.
+        target_type: a type, a type with items such as `list[int]`, a union, or a tuple of these.
+
+    Example:
+        >>> rl.jit.isinstance([1, 2], list[int]), rl.jit.isinstance([1, "a"], list[int])
+        (True, False)
+        >>> rl.jit.isinstance({"a": None}, dict[str, int | None])
+        True
+    """
     from rushlight.jit._isinstance import fits
 
     return fits(obj, target_type)
 
 
 class Attribute:
-    """A value with its type, for scripted modules."""
+    """A value with its type, for scripted modules.
+
+    Arguments:
+        value: the value.
+        type: its type.
+
+    Example:
+        >>> a = rl.jit.Attribute(0.5, float)
+        >>> a.value, a.type
+        (0.5, <class 'float'>)
+    """
 
     def __init__(self, value: Any, type: Any) -> None:
         self.value, self.type = value, type
@@ -235,6 +340,20 @@ def wait(future: Future) -> Any:
 def freeze(mod: _M, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> _M:
     """A script whose parameters, buffers and attributes are constants, as they are now; those in
     preserved_attrs stay. The module must be in eval mode. Traced programs come back as they are.
+
+    Arguments:
+        mod: a module that jit.script or jit.trace gave.
+        preserved_attrs: names of attributes and methods that stay.
+        optimize_numerics: accepted.
+
+    Raises:
+        RuntimeError: where the module is in training mode.
+
+    Example:
+        >>> net = rl.jit.script(nn.Linear(2, 1).eval())
+        >>> frozen = rl.jit.freeze(net, preserved_attrs=[])
+        >>> len(list(net.parameters())), len(list(frozen.parameters()))
+        (2, 0)
     """
     if mod.training:
         raise RuntimeError("jit.freeze: the module is in training mode; call eval() first")
@@ -248,7 +367,18 @@ def freeze(mod: _M, preserved_attrs: list[str] | None = None, optimize_numerics:
 
 
 def optimize_for_inference(mod: _M, other_methods: list[str] | None = None) -> _M:
-    """The module, frozen where it is a script that can be."""
+    """The module, frozen where it is a script that can be.
+
+    Arguments:
+        mod: a module that jit.script or jit.trace gave. In training mode it comes back as it is.
+        other_methods: names of methods and attributes that stay, besides forward.
+
+    Example:
+        >>> net = rl.jit.script(nn.Linear(2, 1).eval())
+        >>> fast = rl.jit.optimize_for_inference(net, other_methods=None)
+        >>> len(list(fast.parameters())), rl.equal(fast(rl.ones(1, 2)), net(rl.ones(1, 2)))
+        (0, True)
+    """
     if mod.training or getattr(mod, "_script_source", None) is None:
         return mod
     return freeze(mod, preserved_attrs=other_methods)
@@ -256,31 +386,83 @@ def optimize_for_inference(mod: _M, other_methods: list[str] | None = None) -> _
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """A with block; the code in it runs eagerly either way."""
+    """A with block; the code in it runs eagerly either way.
+
+    Arguments:
+        should_optimize: accepted; it changes nothing.
+
+    Example:
+        >>> with rl.jit.optimized_execution(False):
+        ...     print(rl.ones(2) + 1)
+        tensor([2., 2.])
+    """
     yield
 
 
 @contextlib.contextmanager
 def fuser(name: str) -> Iterator[None]:
-    """A with block; no kernels are fused."""
+    """A with block; no kernels are fused.
+
+    Arguments:
+        name: accepted, such as "fuser1"; it changes nothing.
+
+    Example:
+        >>> with rl.jit.fuser("fuser1"):
+        ...     print(rl.ones(2) * 3)
+        tensor([3., 3.])
+    """
     yield
 
 
 class strict_fusion(contextlib.nullcontext):
-    """A with block; no kernels are fused."""
+    """A with block; no kernels are fused.
+
+    Arguments:
+        enter_result: what `with ... as` gives.
+
+    Example:
+        >>> with rl.jit.strict_fusion(enter_result="unchanged") as given:
+        ...     print(given)
+        unchanged
+    """
 
 
 def set_fusion_strategy(strategy: Any) -> list[tuple[str, int]]:
-    """Keeps nothing: no kernels are fused. Returns the strategy before."""
+    """Keeps nothing: no kernels are fused. Returns the strategy before.
+
+    Arguments:
+        strategy: pairs such as ("STATIC", 2); accepted.
+
+    Returns:
+        Always the same list, as nothing is kept.
+
+    Example:
+        >>> rl.jit.set_fusion_strategy([("DYNAMIC", 4)])
+        [('STATIC', 2), ('DYNAMIC', 10)]
+    """
     return [("STATIC", 2), ("DYNAMIC", 10)]
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Does nothing: no graphs are fused."""
+    """Does nothing: no graphs are fused.
+
+    Arguments:
+        enabled: accepted.
+
+    Example:
+        >>> rl.jit.enable_onednn_fusion(True)
+        >>> rl.jit.onednn_fusion_enabled()
+        False
+    """
 
 
 def onednn_fusion_enabled() -> bool:
-    """Whether oneDNN fuses graphs: no."""
+    """Whether oneDNN fuses graphs: no.
+
+    Example:
+        >>> rl.jit.onednn_fusion_enabled()
+        False
+    """
     return False
 
 

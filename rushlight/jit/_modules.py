@@ -12,7 +12,17 @@ _WHY = "only what jit.trace, jit.script and jit.load give can be saved as a prog
 
 class ScriptModule(Module):
     """The base of modules that are programs. A subclass of it is Python until jit.script compiles
-    it."""
+    it.
+
+    Example:
+        >>> class Net(rl.jit.ScriptModule):
+        ...     def forward(self, x):
+        ...         return x + 1
+        >>> Net()(rl.zeros(2))
+        tensor([1., 1.])
+        >>> isinstance(rl.jit.script(nn.ReLU()), rl.jit.ScriptModule)
+        True
+    """
 
     save: Any = not_available("ScriptModule.save", _WHY)
     save_to_buffer: Any = not_available("ScriptModule.save_to_buffer", _WHY)

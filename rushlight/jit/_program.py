@@ -97,7 +97,18 @@ class Code:
 
 
 class TracedModule(ScriptModule):
-    """A part of a traced module, with its parameters and buffers; the program runs as a whole."""
+    """A part of a traced module, with its parameters and buffers; the program runs as a whole.
+
+    Arguments:
+        original_name: the name of the class that the part had.
+
+    Example:
+        >>> net = rl.jit.trace(nn.Sequential(nn.Linear(2, 1)), rl.ones(1, 2))
+        >>> isinstance(net.get_submodule("0"), rl.jit.TracedModule)
+        True
+        >>> rl.jit.TracedModule("Linear").original_name
+        'Linear'
+    """
 
     def __init__(self, original_name: str = "Module") -> None:
         super().__init__()
@@ -128,6 +139,20 @@ class TopLevelTracedModule(TracedModule):
 
     It has the parameters, buffers and state dict of the module that was traced, trains like any
     other, and goes on doing what that one did with the example inputs.
+
+    Arguments:
+        code: the program.
+        state: its parameters and buffers, in the program's order.
+        original_name: the name of the class of the module that was traced.
+        names: pairs (path, name of the class) of its parts.
+
+    Example:
+        >>> net = rl.jit.trace(nn.Linear(2, 1), rl.ones(1, 2))
+        >>> isinstance(net, rl.jit.TopLevelTracedModule), net.original_name
+        (True, 'Linear')
+        >>> state = list(net.parameters())
+        >>> rl.jit.TopLevelTracedModule(net._code, state, "Again", names=[]).original_name
+        'Again'
     """
 
     def __init__(
@@ -227,7 +252,20 @@ class TopLevelTracedModule(TracedModule):
 
 
 class ScriptFunction:
-    """A function whose body is a program; made by jit.trace and jit.script."""
+    """A function whose body is a program; made by jit.trace and jit.script.
+
+    Arguments:
+        code: the program.
+        name: what the function is called.
+        source: the Python function that it was made of; its name and docstring are taken over.
+
+    Example:
+        >>> f = rl.jit.trace(lambda x: x * 2 + 1, rl.ones(2))
+        >>> isinstance(f, rl.jit.ScriptFunction), f(rl.tensor([1.0, 2.0]))
+        (True, tensor([3., 5.]))
+        >>> rl.jit.ScriptFunction(f._code, "again", source=None).name
+        'again'
+    """
 
     def __init__(self, code: Code, name: str, source: Any = None) -> None:
         self._code = code

@@ -24,6 +24,21 @@ class RecursiveScriptModule(TopLevelTracedModule):
 
     It shares parameters and buffers with the module that was scripted. Its other attributes are its
     own; the mode (train, eval) of each part counts.
+
+    Arguments:
+        code: the program.
+        state: its parameters and buffers, in the program's order.
+        original_name: the name of the class of the module that was scripted.
+        names: pairs (path, name of the class) of its parts.
+        source: the module that was scripted.
+
+    Example:
+        >>> net = rl.jit.script(nn.Linear(2, 1))
+        >>> isinstance(net, rl.jit.RecursiveScriptModule), net.original_name
+        (True, 'Linear')
+        >>> state = list(net.parameters())
+        >>> rl.jit.RecursiveScriptModule(net._code, state, "Again", source=None).original_name
+        'Again'
     """
 
     def __init__(

@@ -101,7 +101,29 @@ def trace_module(
     example_inputs_is_kwarg: bool = False,
     _store_inputs: bool = True,
 ) -> TopLevelTracedModule:
-    """A module with a program for each of the named methods: {name: its example inputs}."""
+    """A module with a program for each of the named methods: {name: its example inputs}.
+
+    Arguments:
+        mod: the module.
+        inputs: {name of a method: its example inputs}; several inputs are a tuple.
+        optimize: has no effect; a warning says so.
+        check_trace: whether to run programs and methods again and to warn where they differ.
+        check_inputs: a list of dicts like `inputs` for these runs; None is `inputs` itself.
+        check_tolerance: how far results may differ.
+        strict: whether results that are lists or dicts are refused.
+        example_inputs_is_kwarg: whether example inputs are dicts of keyword arguments.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def forward(self, x):
+        ...         return x + 1
+        ...     def twice(self, x):
+        ...         return x * 2
+        >>> inputs = {"forward": rl.ones(1), "twice": rl.ones(1)}
+        >>> net = rl.jit.trace_module(Net(), inputs, check_trace=False)
+        >>> net(rl.tensor([3.0])), net.twice(rl.tensor([3.0]))
+        (tensor([4.]), tensor([6.]))
+    """
     if not isinstance(mod, Module):
         raise AttributeError(f"trace_module: expected a Module, got {type(mod).__name__}")
     if not isinstance(inputs, dict):

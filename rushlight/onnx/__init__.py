@@ -25,7 +25,16 @@ __all__ = [
 
 
 class TrainingMode(enum.IntEnum):
-    """In which mode a model is exported."""
+    """In which mode a model is exported.
+
+    EVAL and TRAINING set the mode for the time of the export; PRESERVE leaves it.
+
+    Example:
+        >>> rl.onnx.TrainingMode.EVAL
+        <TrainingMode.EVAL: 0>
+        >>> [mode.name for mode in rl.onnx.TrainingMode]
+        ['EVAL', 'PRESERVE', 'TRAINING']
+    """
 
     EVAL = 0
     PRESERVE = 1
@@ -33,7 +42,12 @@ class TrainingMode(enum.IntEnum):
 
 
 class OperatorExportTypes(enum.IntEnum):
-    """How PyTorch writes operators that ONNX lacks."""
+    """How PyTorch writes operators that ONNX lacks.
+
+    Example:
+        >>> [kind.name for kind in rl.onnx.OperatorExportTypes]
+        ['ONNX', 'ONNX_ATEN', 'ONNX_ATEN_FALLBACK', 'ONNX_FALLTHROUGH']
+    """
 
     ONNX = 0
     ONNX_ATEN = 1
@@ -42,7 +56,12 @@ class OperatorExportTypes(enum.IntEnum):
 
 
 def is_in_onnx_export() -> bool:
-    """Whether a model is being exported."""
+    """Whether a model is being exported.
+
+    Example:
+        >>> rl.onnx.is_in_onnx_export()
+        False
+    """
     return is_exporting()
 
 

@@ -39,7 +39,11 @@ class UnsupportedOperatorError(OnnxExporterError):
 
 
 class ONNXProgram:
-    """A model in ONNX's form."""
+    """A model in ONNX's form.
+
+    Arguments:
+        model_proto: the ModelProto of the package onnx.
+    """
 
     def __init__(self, model_proto: Any) -> None:
         self.model_proto = model_proto
@@ -105,6 +109,22 @@ def export(
     dynamic_axes: {name of an input or output: {dim: name} or [dims]}, dims whose sizes may change;
     dynamic_shapes: the same by input, in a dict or a tuple. training: TrainingMode.EVAL, PRESERVE
     or TRAINING. verify: the result is compared with the model's, by onnxruntime.
+
+    Arguments:
+        model: a module or a function.
+        args: the example inputs: a tuple, or one tensor.
+        f: where to write; None only returns the program.
+        kwargs: named example inputs.
+        input_names, output_names: names of the inputs and outputs.
+        opset_version: of ONNX's operators; None is the default.
+        external_data, dynamic_axes, dynamic_shapes, training, verify: as said above.
+        custom_translation_table: not supported; one that is not empty raises.
+        verbose, dynamo, report, optimize, profile, dump_exported_program, artifacts_dir: accepted.
+        fallback, export_params, keep_initializers_as_inputs, do_constant_folding: accepted.
+
+    Raises:
+        ImportError: where the package onnx is not installed.
+        ValueError: for an opset_version that cannot be written.
     """
     _needs_onnx()
     opset = DEFAULT if opset_version is None else opset_version

@@ -22,6 +22,10 @@ def load(f: str | os.PathLike[str] | Any, *, requires_grad: bool = True) -> fx.G
 
     f: a path, an open file, or a ModelProto. Weights of floating point become parameters (with
     requires_grad), other initializers buffers. Operators that are not known are named.
+
+    Arguments:
+        f: as said above.
+        requires_grad: whether the parameters need gradients.
     """
     import onnx
     from google.protobuf.message import DecodeError

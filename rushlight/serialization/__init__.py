@@ -164,28 +164,82 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
 
 def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
     """Adds a kind of location: tagger(storage) names it, deserializer(storage, location) moves a
-    storage there; both return None for what is not theirs. Lower priorities are asked first."""
+    storage there; both return None for what is not theirs. Lower priorities are asked first.
+
+    Arguments:
+        priority: a number; those of the CPU, CUDA and meta are 10, 20 and 22.
+        tagger: gives the name of a storage's place, or None.
+        deserializer: gives the storage at the place that a name stands for, or None.
+
+    Example:
+        >>> def to_shelf(storage, location):
+        ...     return storage if location == "shelf" else None
+        >>> rl.serialization.register_package(90, lambda storage: None, to_shelf)
+        >>> storage = rl.ones(2).untyped_storage()
+        >>> rl.serialization.default_restore_location(storage, "shelf") is storage
+        True
+    """
     from rushlight.serialization._devices import register_package as run
 
     run(priority, tagger, deserializer)
 
 
 def location_tag(storage: UntypedStorage) -> str:
-    """The name that a file has for the place of a storage, such as 'cpu'."""
+    """The name that a file has for the place of a storage, such as 'cpu'.
+
+    Arguments:
+        storage: the storage.
+
+    Raises:
+        RuntimeError: where no registered package knows the place.
+
+    Example:
+        >>> rl.serialization.location_tag(rl.ones(2).untyped_storage())
+        'cpu'
+        >>> rl.serialization.location_tag(rl.ones(2, device="meta").untyped_storage())
+        'meta'
+    """
     from rushlight.serialization._devices import location_tag as run
 
     return run(storage)
 
 
 def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
-    """The storage at the place that a file names."""
+    """The storage at the place that a file names.
+
+    Arguments:
+        storage: the storage, as it was read.
+        location: the name, such as "cpu" or "cuda:0".
+
+    Raises:
+        RuntimeError: where no registered package knows the name.
+
+    Example:
+        >>> storage = rl.ones(2).untyped_storage()
+        >>> rl.serialization.default_restore_location(storage, "meta").device
+        device(type='meta')
+    """
     from rushlight.serialization._devices import default_restore_location as run
 
     return run(storage, location)
 
 
 def validate_cuda_device(location: str) -> int:
-    """The index of a CUDA location; raises where there is no such device."""
+    """The index of a CUDA location; raises where there is no such device.
+
+    Arguments:
+        location: such as "cuda" or "cuda:1".
+
+    Raises:
+        RuntimeError: where no CUDA device is available, or fewer than that.
+
+    Example:
+        >>> try:
+        ...     rl.serialization.validate_cuda_device("cuda:100")
+        ... except RuntimeError as error:
+        ...     print(str(error).partition(",")[0])
+        load: the file holds tensors of the device 'cuda:100'
+    """
     from rushlight.serialization._devices import validate_cuda_device as run
 
     return run(location)

@@ -9,7 +9,16 @@ from typing import Any
 
 
 class LoadEndianness(enum.Enum):
-    """The byte order of files that do not say theirs."""
+    """The byte order of files that do not say theirs.
+
+    NATIVE is the order of this machine.
+
+    Example:
+        >>> rl.serialization.LoadEndianness.LITTLE
+        <LoadEndianness.LITTLE: 2>
+        >>> [order.name for order in rl.serialization.LoadEndianness]
+        ['NATIVE', 'LITTLE', 'BIG']
+    """
 
     NATIVE = 1
     LITTLE = 2
@@ -27,12 +36,30 @@ _this_thread = threading.local()
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """The byte order assumed for files without a mark; None stands for little."""
+    """The byte order assumed for files without a mark; None stands for little.
+
+    Example:
+        >>> print(rl.serialization.get_default_load_endianness())
+        None
+    """
     return _settings.endianness
 
 
 def set_default_load_endianness(endianness: Any) -> None:
-    """Sets the byte order assumed for files without a mark."""
+    """Sets the byte order assumed for files without a mark.
+
+    Arguments:
+        endianness: a LoadEndianness, or None.
+
+    Raises:
+        TypeError: for anything else.
+
+    Example:
+        >>> rl.serialization.set_default_load_endianness(rl.serialization.LoadEndianness.BIG)
+        >>> rl.serialization.get_default_load_endianness().name
+        'BIG'
+        >>> rl.serialization.set_default_load_endianness(None)
+    """
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError(
             "set_default_load_endianness: expected a LoadEndianness or None, got "
@@ -42,18 +69,39 @@ def set_default_load_endianness(endianness: Any) -> None:
 
 
 def get_crc32_options() -> bool:
-    """Whether checksums are written and checked."""
+    """Whether checksums are written and checked.
+
+    Example:
+        >>> rl.serialization.get_crc32_options()
+        True
+    """
     return _settings.crc32
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
     """Whether save writes checksums and load checks them. Files without them cannot be opened by
-    zip tools, and damage to them is not noticed."""
+    zip tools, and damage to them is not noticed.
+
+    Arguments:
+        compute_crc32: whether they do; at first they do.
+
+    Example:
+        >>> rl.serialization.set_crc32_options(False)
+        >>> rl.serialization.get_crc32_options()
+        False
+        >>> rl.serialization.set_crc32_options(True)
+    """
     _settings.crc32 = bool(compute_crc32)
 
 
 def get_default_mmap_options() -> int | None:
-    """The flag that load(mmap=True) maps files with."""
+    """The flag that load(mmap=True) maps files with.
+
+    Example:
+        >>> import mmap
+        >>> rl.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+        True
+    """
     return _settings.mmap_flags
 
 
@@ -62,6 +110,20 @@ class set_default_mmap_options:
 
     As a context manager, for a while. With MAP_SHARED, writing to a loaded tensor writes to the
     file.
+
+    Arguments:
+        flags: `mmap.MAP_PRIVATE` or `mmap.MAP_SHARED`.
+
+    Raises:
+        ValueError: for other flags.
+
+    Example:
+        >>> import mmap
+        >>> with rl.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+        ...     rl.serialization.get_default_mmap_options() == mmap.MAP_SHARED
+        True
+        >>> rl.serialization.get_default_mmap_options() == mmap.MAP_SHARED
+        False
     """
 
     def __init__(self, flags: int) -> None:
@@ -82,7 +144,20 @@ class set_default_mmap_options:
 
 class skip_data:
     """A context in which save leaves room for the bytes of storages without writing them, and load
-    makes storages without reading them."""
+    makes storages without reading them.
+
+    Arguments:
+        materialize_fake_tensors: accepted, and kept as an attribute.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> with rl.serialization.skip_data(materialize_fake_tensors=False):
+        ...     rl.save({"weight": rl.ones(2, 3)}, file)
+        >>> _ = file.seek(0)
+        >>> rl.load(file)["weight"].shape
+        rushlight.Size([2, 3])
+    """
 
     def __init__(self, materialize_fake_tensors: bool = False) -> None:
         self.materialize_fake_tensors = materialize_fake_tensors

@@ -51,6 +51,10 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True,
 
     Example:
         >>> rl.testing.assert_close(rl.tensor([1.0]), rl.tensor([1.01]), rtol=0.1, atol=0.0)
+        >>> rl.testing.assert_close(rl.tensor([1.0]), rl.tensor([2.0]), msg="too far apart")
+        Traceback (most recent call last):
+            ...
+        AssertionError: too far apart
     """
     if (rtol is None) != (atol is None):
         raise ValueError(f"assert_close: give rtol and atol or neither, got {rtol} and {atol}")

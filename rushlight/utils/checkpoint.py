@@ -54,7 +54,14 @@ class CheckpointError(RuntimeError):
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a selective checkpoint does with the result of an operator."""
+    """What a selective checkpoint does with the result of an operator.
+
+    Example:
+        >>> rl.utils.checkpoint.CheckpointPolicy.MUST_SAVE
+        <CheckpointPolicy.MUST_SAVE: 0>
+        >>> len(rl.utils.checkpoint.CheckpointPolicy)
+        5
+    """
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -66,7 +73,14 @@ class CheckpointPolicy(enum.Enum):
 def noop_context_fn() -> tuple[
     contextlib.AbstractContextManager[None], contextlib.AbstractContextManager[None]
 ]:
-    """The default context_fn: nothing around forward, nothing around the second run."""
+    """The default context_fn: nothing around forward, nothing around the second run.
+
+    Example:
+        >>> first, second = rl.utils.checkpoint.noop_context_fn()
+        >>> with first:
+        ...     print("nothing around this")
+        nothing around this
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -89,26 +103,90 @@ class _Setting:
 
 
 def set_checkpoint_debug_enabled(enabled: bool | None) -> _Setting:
-    """Inside a with block, checkpoints run with debug=enabled whatever they were given."""
+    """Inside a with block, checkpoints run with debug=enabled whatever they were given.
+
+    Arguments:
+        enabled: True, False, or None for what the calls say.
+
+    Example:
+        >>> x = rl.ones(2, requires_grad=True)
+        >>> with rl.utils.checkpoint.set_checkpoint_debug_enabled(True):
+        ...     y = rl.utils.checkpoint.checkpoint(rl.sin, x, use_reentrant=False)
+        >>> y
+        tensor([0.8415, 0.8415], grad_fn=<SinBackward0>)
+    """
     return _Setting("_debug", enabled)
 
 
 def set_checkpoint_early_stop(enable: bool) -> _Setting:
-    """Inside a with block, whether second runs stop once everything needed is there."""
+    """Inside a with block, whether second runs stop once everything needed is there.
+
+    Arguments:
+        enable: whether they do; False lets every second run go to its end.
+
+    Example:
+        >>> def block(x):
+        ...     y = x.exp().sin()
+        ...     print("end")
+        ...     return y
+        >>> x = rl.zeros(2, requires_grad=True)
+        >>> with rl.utils.checkpoint.set_checkpoint_early_stop(False):
+        ...     y = rl.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+        end
+        >>> y.sum().backward()
+        end
+    """
     return _Setting("_early_stop", enable)
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """The generators of the devices of some tensors; Rushlight has one generator for all."""
+    """The generators of the devices of some tensors; Rushlight has one generator for all.
+
+    Arguments:
+        args: the tensors.
+
+    Returns:
+        Two empty lists.
+
+    Example:
+        >>> rl.utils.checkpoint.get_device_states(rl.ones(2))
+        ([], [])
+    """
     return [], []
 
 
 def set_device_states(devices: Any, states: Any, *, device_type: Any = None) -> None:
-    """Restores what get_device_states returned."""
+    """Restores what get_device_states returned.
+
+    There is nothing to restore, so this does nothing.
+
+    Arguments:
+        devices: the first list that get_device_states returned.
+        states: the second one.
+        device_type: accepted.
+
+    Example:
+        >>> devices, states = rl.utils.checkpoint.get_device_states(rl.ones(2))
+        >>> rl.utils.checkpoint.set_device_states(devices, states, device_type="cpu") is None
+        True
+    """
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same arguments, tensors cut off from their graph but requiring gradients as before."""
+    """The same arguments, tensors cut off from their graph but requiring gradients as before.
+
+    Arguments:
+        inputs: a tuple; what is no tensor stays as it is.
+
+    Raises:
+        RuntimeError: where it is no tuple.
+
+    Example:
+        >>> x = rl.ones(2, requires_grad=True) * 2
+        >>> y, n = rl.utils.checkpoint.detach_variable((x, 3))
+        >>> y.requires_grad, y.is_leaf, n
+        (True, True, 3)
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError("detach_variable: only a tuple of tensors is supported, not "
                            f"{type(inputs).__name__}")  # fmt: skip
@@ -118,7 +196,19 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warns when no argument requires a gradient: a reentrant checkpoint then has none."""
+    """Warns when no argument requires a gradient: a reentrant checkpoint then has none.
+
+    Arguments:
+        inputs: the arguments.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True) as seen:
+        ...     warnings.simplefilter("always")
+        ...     rl.utils.checkpoint.check_backward_validity([rl.ones(2)])
+        >>> len(seen)
+        1
+    """
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
         warnings.warn("checkpoint: none of the inputs requires a gradient; gradients will be None",
                       stacklevel=2)  # fmt: skip
@@ -164,7 +254,17 @@ def _replayed_autocast(state):
 
 
 class CheckpointFunction(Function):
-    """Runs a function without recording, and again with recording in backward."""
+    """Runs a function without recording, and again with recording in backward.
+
+    checkpoint with use_reentrant=True applies it.
+
+    Example:
+        >>> x = rl.tensor([1.0, 2.0], requires_grad=True)
+        >>> y = rl.utils.checkpoint.CheckpointFunction.apply(lambda x: x * x, True, x)
+        >>> y.sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
+    """
 
     @staticmethod
     def forward(ctx: Any, run_function: Any, preserve_rng_state: Any, *args: Any) -> Any:

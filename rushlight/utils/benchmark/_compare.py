@@ -10,7 +10,26 @@ __all__ = ["Compare"]
 
 
 class Compare:
-    """A table: one row a sub_label, one column a description; tables by label and threads."""
+    """A table: one row a sub_label, one column a description; tables by label and threads.
+
+    Arguments:
+        results: the measurements.
+
+    Raises:
+        ValueError: where one of them is no Measurement.
+
+    Example:
+        >>> from rushlight.utils.benchmark import Compare, Measurement, TaskSpec
+        >>> old = TaskSpec("f(x)", label="f", sub_label="small", description="old")
+        >>> new = TaskSpec("f(x)", label="f", sub_label="small", description="new")
+        >>> Compare([Measurement(1, [0.004], old), Measurement(1, [0.002], new)]).print()
+        [----------- f -----------]
+                     |  old  |  new
+        1 threads: ----------------
+              small  |  4.0  |  2.0
+        <BLANKLINE>
+        Times are in milliseconds (ms).
+    """
 
     def __init__(self, results: list[Measurement]) -> None:
         self._results = []

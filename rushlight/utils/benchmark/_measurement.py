@@ -12,7 +12,15 @@ _UNITS = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")]
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """The unit in which a time in seconds reads best, and its size."""
+    """The unit in which a time in seconds reads best, and its size.
+
+    Arguments:
+        t: the time.
+
+    Example:
+        >>> rl.utils.benchmark.select_unit(0.25)
+        ('ms', 0.001)
+    """
     for size, name in _UNITS:
         if t >= size:
             return name, size
@@ -21,7 +29,20 @@ def select_unit(t: float) -> tuple[str, float]:
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """What was measured."""
+    """What was measured.
+
+    Arguments:
+        stmt: the statement.
+        setup: what ran once before it.
+        global_setup: accepted.
+        label, sub_label, description: names for tables, see Compare.
+        env: a name of the environment.
+        num_threads: how many threads it had.
+
+    Example:
+        >>> rl.utils.benchmark.TaskSpec("x + 1", label="add", sub_label="small").title
+        'add: small'
+    """
 
     stmt: str
     setup: str = ""
@@ -41,7 +62,20 @@ class TaskSpec:
 
 @dataclasses.dataclass
 class Measurement:
-    """Times of blocks of runs; the median run is the time to report."""
+    """Times of blocks of runs; the median run is the time to report.
+
+    Arguments:
+        number_per_run: how many runs a block has.
+        raw_times: the time of each block, in seconds.
+        task_spec: what was measured.
+        metadata: a dict to keep with it.
+
+    Example:
+        >>> spec = rl.utils.benchmark.TaskSpec("x + 1")
+        >>> m = rl.utils.benchmark.Measurement(10, [0.5, 1.0, 3.0], spec, metadata={"run": 1})
+        >>> m.times, m.median
+        ([0.05, 0.1, 0.3], 0.1)
+    """
 
     number_per_run: int
     raw_times: list

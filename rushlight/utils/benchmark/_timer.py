@@ -14,14 +14,25 @@ __all__ = ["Language", "Timer", "timer"]
 
 
 class Language(enum.Enum):
-    """In which language the code is written."""
+    """In which language the code is written.
+
+    Example:
+        >>> rl.utils.benchmark.Language.PYTHON
+        <Language.PYTHON: 0>
+    """
 
     PYTHON = 0
     CPP = 1
 
 
 def timer() -> float:
-    """The time in seconds, after the GPU has done its work."""
+    """The time in seconds, after the GPU has done its work.
+
+    Example:
+        >>> start = rl.utils.benchmark.timer()
+        >>> rl.utils.benchmark.timer() >= start
+        True
+    """
     from rushlight import cuda
 
     if cuda.is_available():
@@ -30,7 +41,25 @@ def timer() -> float:
 
 
 class Timer:
-    """Times a statement, on one thread unless num_threads says otherwise."""
+    """Times a statement, on one thread unless num_threads says otherwise.
+
+    Arguments:
+        stmt: the statement; lines before it that are empty, and its indentation, do not matter.
+        setup: what runs once before each block of runs.
+        global_setup: accepted.
+        timer: a function that gives the time in seconds.
+        globals: the names that the statement may use; `torch` is the library.
+        label, sub_label, description: names for tables, see Compare.
+        env: a name of the environment.
+        num_threads: how many threads operators have.
+        language: only Python can be timed.
+
+    Example:
+        >>> t = rl.utils.benchmark.Timer("x + 1", globals={"x": rl.ones(2)}, label="add")
+        >>> m = t.timeit(10)
+        >>> m.title, m.number_per_run, m.median > 0
+        ('add', 10, True)
+    """
 
     def __init__(
         self,

@@ -20,7 +20,24 @@ def save_model(
     force_contiguous: bool = True,
 ) -> None:
     """Writes a model's state_dict. Of names that stand for the same memory one is written, and the
-    metadata maps the others to it."""
+    metadata maps the others to it.
+
+    Arguments:
+        model: the module.
+        filename: where to write.
+        metadata: strings by name, for the header.
+        force_contiguous: whether tensors that are not contiguous are written as if they were; else
+            they raise a ValueError.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> path = folder / "net.safetensors"
+        >>> rl.utils.safetensors.save_model(nn.Linear(2, 1), path, metadata={"epoch": "3"})
+        >>> with rl.utils.safetensors.safe_open(path) as saved:
+        ...     saved.keys(), saved.metadata()
+        (['bias', 'weight'], {'epoch': '3'})
+    """
     state = dict(model.state_dict())
     metadata = dict(metadata or {})
     for kept, removed in _ties(state):
@@ -39,7 +56,22 @@ def save_model(
 def load_model(
     model: Module, filename: FileLike, strict: bool = True, device: Device = "cpu"
 ) -> tuple[set[str], list[str]]:
-    """Loads a file of save_model into a model. Returns (missing, unexpected) names."""
+    """Loads a file of save_model into a model. Returns (missing, unexpected) names.
+
+    Arguments:
+        model: the module, whose parameters and buffers are overwritten.
+        filename: the file.
+        strict: whether names that are missing or unexpected raise a RuntimeError.
+        device: where tensors are read to.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> path = folder / "net.safetensors"
+        >>> rl.utils.safetensors.save_model(nn.Linear(2, 1), path)
+        >>> rl.utils.safetensors.load_model(nn.Linear(2, 1), path, strict=False)
+        (set(), [])
+    """
     state = load_file(filename, device=device)
     own = dict(model.state_dict())
     missing, unexpected = model.load_state_dict(state, strict=False)

@@ -65,7 +65,22 @@ def _tensor(entry, buffer):
 
 
 class safe_open:
-    """An open file, for reading some of its tensors or parts of them; a context manager."""
+    """An open file, for reading some of its tensors or parts of them; a context manager.
+
+    Arguments:
+        filename: the file.
+        framework: "pt", "torch", "pytorch" or "rushlight"; tensors are Rushlight's in any case.
+        device: where tensors go.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> path = folder / "two.safetensors"
+        >>> rl.utils.safetensors.save_file({"a": rl.zeros(2), "b": rl.ones(3)}, path)
+        >>> with rl.utils.safetensors.safe_open(path, framework="pt") as saved:
+        ...     print(saved.keys(), saved.get_tensor("b"))
+        ['a', 'b'] tensor([1., 1., 1.])
+    """
 
     def __init__(self, filename: FileLike, framework: str = "pt", device: Any = "cpu") -> None:
         if framework not in _FRAMEWORKS:

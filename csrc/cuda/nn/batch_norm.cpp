@@ -121,16 +121,7 @@ void normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, const 
                const Tensor& var, double eps, const Tensor& y) {
   const RowStep row{
       .fn = RowOp::Channels, .width = x.sizes()[1], .eps = eps, .with = {weight, bias, mean, var}};
-  if (takes_channels(row, {&x, 1}, y)) return;
-  BatchNormArgs args = channel_args(x, eps);
-  args.x = x.data();
-  args.weight = data_or_null(weight);
-  args.bias = data_or_null(bias);
-  args.mean = mean.data();
-  args.var = var.data();
-  args.y = y.data();
-  map_elements(kNormalize, args, ChannelShape(x.dtype(), args, {args.x, args.y}, kMapColumns), x,
-               parameter_type(x, weight, bias), mean.dtype());
+  if (!takes_channels(row, {&x, 1}, y)) scale_channels(row, {&x, 1}, y);
 }
 
 void batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -222,6 +222,20 @@ def test_norms_of_groups(shape, groups, last):
         assert_same(lambda x: F.instance_norm(x), x, g=g, tolerance=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(128, 128, 64, 64), (30, 64, 128, 128)])
+def test_group_norms_one_after_the_other(shape):
+    """Blocks of a cluster end at once when others have read from them, and never before."""
+    x, w = rl.rand(*shape).cuda().requires_grad_(), rl.rand(shape[1]).cuda().requires_grad_()
+    y = F.group_norm(x, 32, w, w)
+    g = rl.rand_like(y)
+    first = rl.autograd.grad(y, [x, w], g, retain_graph=True)
+    for _ in range(100):
+        again = rl.autograd.grad(y, [x, w], g, retain_graph=True)
+        forward = F.group_norm(x, 32, w, w)
+    assert rl.equal(forward, y)
+    assert all(rl.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize(
     "shape", [(40, 32, 64, 64), (300, 32, 16, 16), (2, 30, 7, 9), (9, 10, 72, 72)]

@@ -12,9 +12,11 @@
 
 namespace rush {
 
-// All threads of all blocks of the cluster; what they wrote before is seen by all.
+// All threads of all blocks of the cluster; what they wrote before is seen by all. (The barriers are for
+// whole warps, whose threads may have gone different ways before.)
 RUSH_FN void wait_for_cluster() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
@@ -29,19 +31,14 @@ RUSH_FN void publish_to_cluster() {
 }
 RUSH_FN void arrive_at_cluster() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __syncwarp();
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
 }
 RUSH_FN void wait_for_arrivals() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __syncwarp();
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
-// A block must not end before the others have read from it: they arrive when they have what they read,
-// and it waits for their arrivals at its end.
-RUSH_FN void arrive_having([[maybe_unused]] float a, [[maybe_unused]] float b) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::"f"(a), "f"(b) : "memory");
 #endif
 }
 
@@ -58,6 +55,24 @@ RUSH_FN float read_of_block(const float* place, [[maybe_unused]] int block) {
 #else
   return *place;
 #endif
+}
+
+// The two numbers of each block of the cluster, for all threads of this one. A block must not end
+// before the others have read from it: it has to wait_for_arrivals() at its end. Those arrive when
+// what they read is in `all`: an arrival by itself does not wait for a read that is under way.
+template <int Blocks>
+RUSH_FN void exchange(float first, float second, float (&all)[Blocks][2]) {
+  __shared__ float own[2];
+  if (threadIdx.x == 0) {
+    own[0] = first, own[1] = second;
+    publish_to_cluster();
+  }
+  arrive_at_cluster();
+  wait_for_arrivals();
+  const int block = threadIdx.x / 2, which = threadIdx.x % 2;
+  if (block < Blocks) all[block][which] = read_of_block(&own[which], block);
+  __syncthreads();
+  arrive_at_cluster();
 }
 
 }  // namespace rush

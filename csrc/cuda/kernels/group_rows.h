@@ -31,26 +31,19 @@ struct RowPart {
   }
 };
 
-// The moments of a row from those of its parts, which are of C(count_of(rank)) * V elements. Other
-// blocks read this one's, so it has to wait_for_arrivals() before it ends.
+// The moments of a row from those of its parts, which are of C(count_of(rank)) * V elements. Of more
+// blocks than one each has to wait_for_arrivals() before it ends; see exchange.
 template <int V, int Blocks, class C>
 RUSH_FN RowMoments<C> join_parts(const RowPart<Blocks>& part, C mean, C squares) {
   if constexpr (Blocks == 1) {
     return {C(part.packs) * V, mean, squares};
   } else {
-    __shared__ C found[2];
-    if (threadIdx.x == 0) {
-      found[0] = mean, found[1] = squares;
-      publish_to_cluster();
-    }
-    arrive_at_cluster();
-    wait_for_arrivals();
+    __shared__ C found[Blocks][2];
+    exchange(mean, squares, found);
     RowMoments<C> all = RowMoments<C>::none();
 #pragma unroll
     for (int r = 0; r < Blocks; ++r)
-      all = JoinMoments{}(all, RowMoments<C>{C(part.count_of(r)) * V, read_of_block(&found[0], r),
-                                             read_of_block(&found[1], r)});
-    arrive_having(all.mean, all.squares);
+      all = JoinMoments{}(all, RowMoments<C>{C(part.count_of(r)) * V, found[r][0], found[r][1]});
     return all;
   }
 }
@@ -68,18 +61,11 @@ RUSH_FN PairSum<C> join_sums_of_blocks(const PairSum<C>& own) {
   if constexpr (Blocks == 1) {
     return own;
   } else {
-    __shared__ C found[2];
-    if (threadIdx.x == 0) {
-      found[0] = own.plain, found[1] = own.along;
-      publish_to_cluster();
-    }
-    arrive_at_cluster();
-    wait_for_arrivals();
+    __shared__ C found[Blocks][2];
+    exchange(own.plain, own.along, found);
     PairSum<C> all{0, 0};
 #pragma unroll
-    for (int r = 0; r < Blocks; ++r)
-      all = JoinPairs{}(all, {read_of_block(&found[0], r), read_of_block(&found[1], r)});
-    arrive_having(all.plain, all.along);
+    for (int r = 0; r < Blocks; ++r) all = JoinPairs{}(all, {found[r][0], found[r][1]});
     return all;
   }
 }

@@ -9,17 +9,15 @@ namespace rush {
 
 // ---- sums ----
 
-// Channels-last. A block takes `columns` packs of V channels (x) and a segment of the rows (y).
+// Channels-last. A block takes `columns` packs of V channels (x) and a part of the rows (y).
 template <class Kind, class T, class C, int V>
 __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args) {
   after_earlier();
   const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
-  const i64 rows = args.rows, begin = i64(blockIdx.y) * args.segment;
-  const i64 end = begin + args.segment < rows ? begin + args.segment : rows;
   Kind kinds[V];
-  PackSums<C, V> sums = sum_rows<Kind, T, C, V>(args, kinds, first, begin, end, lane, lanes);
+  PackSums<C, V> sums = sum_rows<Kind, T, C, V>(args, kinds, first, rows_of_thread(args));
   finish_channels(args, kinds, sums, first, lane, lanes);
 }
 
@@ -60,16 +58,14 @@ __global__ void __launch_bounds__(kThreads) channel_sums(BatchNormArgs args) {
 template <class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs args) {
   after_earlier();
-  const int columns = args.columns, lanes = kThreads / columns;
+  const int columns = args.columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
   if (first >= args.channels) return;
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
-  const i64 rows = args.rows, step = i64(gridDim.y) * lanes;
   constexpr int kRows = Kind::reads == 1 ? 8 : 2;  // at once; measured
-  map_rows<kRows, T>(args, kinds, first, i64(blockIdx.y) * lanes + threadIdx.x / columns, rows,
-                     step);
+  map_rows<kRows, T>(args, kinds, first, rows_of_thread(args).back());
 }
 
 // ---- both in one ----
@@ -116,12 +112,10 @@ __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(Batch
   const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns, column = threadIdx.x % columns;
   const i64 first = (i64(blockIdx.x) * columns + column) * V;
-  const i64 rows = args.rows, begin = i64(blockIdx.y) * args.segment;
-  const i64 end = begin + args.segment < rows ? begin + args.segment : rows;
+  const RowWalk walk = rows_of_thread(args);
   const bool works = first < args.channels;
   typename Pass::Sum kinds[V];
-  PackSums<C, V> sums =
-      sum_rows<typename Pass::Sum, T, C, V>(args, kinds, first, begin, end, lane, lanes);
+  PackSums<C, V> sums = sum_rows<typename Pass::Sum, T, C, V>(args, kinds, first, walk);
   join_lanes(sums, lane, lanes);
   if (gridDim.y > 1) {
     put_partial(args, sums, first, lane);
@@ -140,7 +134,7 @@ __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(Batch
   typename Pass::Map maps[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) maps[v] = Pass::map(args, first + v, kinds[v], totals[column].v[v]);
-  map_rows<2, T>(args, maps, first, begin + lane, end, lanes);
+  map_rows<2, T>(args, maps, first, walk.back());
 }
 
 // Planes are numbered over the batch and the channels; `lanes` threads take one at a time.

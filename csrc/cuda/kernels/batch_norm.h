@@ -1,8 +1,10 @@
 // batch_norm.h (NVRTC): what batch norm adds up and does with elements, by itself (batch_norm.cu) or
 // with other steps (fused_rows.h).
-// - The sums are formed in segments, one a block. The block that comes last to a channel joins the
-//   segments in their order and finishes the channel: no atomics on numbers, so the same bits come
+// - The sums are formed in parts, one per block. The block that comes last to a channel joins the
+//   parts in their order and finishes the channel: no atomics on numbers, so the same bits come
 //   out every time. Counters that tell the last block are zero before and after.
+// - All blocks together add up from the first row to the last, and what follows goes back from the last
+//   to the first: it finds what was read last in the GPU's cache.
 // - Products that are added to are so by name: left to the compiler, they would be in one kernel and not
 //   in another, and all of these give the same bits.
 // - T is the type of the elements, W that of weight, bias, their gradients and the running
@@ -72,6 +74,13 @@ struct GradSums : CentredSums<T, C> {
 };
 
 // ---- joining ----
+
+// Channels-last: the rows of a thread, of those that blockIdx.y numbers the blocks of.
+RUSH_FN RowWalk rows_of_thread(const BatchNormArgs& a) {
+  const int lanes = kThreads / a.columns;
+  return RowWalk::over(0, a.rows, i64(blockIdx.y) * lanes + threadIdx.x / a.columns,
+                       i64(gridDim.y) * lanes);
+}
 
 // The block's sums into their place.
 template <class C, int V>

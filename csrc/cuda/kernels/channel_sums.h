@@ -74,15 +74,31 @@ RUSH_FN void join_lanes(PackSums<C, V>& mine, int lane, int lanes) {
   }
 }
 
-// U rows, a block's lanes apart: all are read before the first is added.
+// The rows that a thread takes: from `row` on, `apart` from each other, which is negative if it goes
+// from the last to the first.
+struct RowWalk {
+  i64 row, apart, count;
+
+  // Those of [begin, end) that are this lane's, of so many.
+  static RUSH_FN RowWalk over(i64 begin, i64 end, i64 lane, i64 lanes) {
+    return {begin + lane, lanes,
+            lane < end - begin ? quotient(end - begin - lane - 1, lanes) + 1 : 0};
+  }
+  // The same from the last to the first: who went over them before has left the last ones in the
+  // GPU's cache.
+  RUSH_FN RowWalk back() const { return {row + (count - 1) * apart, -apart, count}; }
+  RUSH_FN void advance(int rows) { row += rows * apart, count -= rows; }
+};
+
+// U rows: all are read before the first is added.
 template <class Kind, int V, int U, class T, class C>
-RUSH_FN void add_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, const T* g, i64 row,
-                      int lanes, i64 channels) {
+RUSH_FN void add_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, const T* g,
+                      i64 step) {
   Pack<T, V> px[U], pg[U];
 #pragma unroll
   for (int u = 0; u < U; ++u) {
-    px[u] = pg[u] = load_pack<V>(x + (row + u * lanes) * channels);
-    if constexpr (Kind::reads > 1) pg[u] = load_pack<V>(g + (row + u * lanes) * channels);
+    px[u] = pg[u] = load_pack<V>(x + u * step);
+    if constexpr (Kind::reads > 1) pg[u] = load_pack<V>(g + u * step);
   }
 #pragma unroll
   for (int u = 0; u < U; ++u)
@@ -90,10 +106,9 @@ RUSH_FN void add_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, 
     for (int v = 0; v < V; ++v) kinds[v].add(sums.v[v], px[u].v[v], pg[u].v[v]);
 }
 
-// The sums of V channels over the rows that this thread takes of its block's segment.
+// The sums of V channels over the rows that this thread takes.
 template <class Kind, class T, class C, int V, class Args>
-RUSH_FN PackSums<C, V> sum_rows(const Args& args, Kind (&kinds)[V], i64 first, i64 begin, i64 end,
-                                int lane, int lanes) {
+RUSH_FN PackSums<C, V> sum_rows(const Args& args, Kind (&kinds)[V], i64 first, RowWalk walk) {
   PackSums<C, V> sums;
   if (first >= args.channels) return sums;
 #pragma unroll
@@ -101,10 +116,15 @@ RUSH_FN PackSums<C, V> sum_rows(const Args& args, Kind (&kinds)[V], i64 first, i
   const T* x = typed<T>(args.x) + first;
   const T* g = Kind::reads > 1 ? typed<T>(args.g) + first : x;
   constexpr int kAtOnce = 8 / Kind::reads;  // loads under way
-  i64 r = begin + lane;
-  for (; r + (kAtOnce - 1) * lanes < end; r += kAtOnce * lanes)
-    add_rows<Kind, V, kAtOnce>(kinds, sums, x, g, r, lanes, args.channels);
-  for (; r < end; r += lanes) add_rows<Kind, V, 1>(kinds, sums, x, g, r, lanes, args.channels);
+  const i64 step = walk.apart * args.channels;
+  for (; walk.count >= kAtOnce; walk.advance(kAtOnce)) {
+    const i64 at = walk.row * args.channels;
+    add_rows<Kind, V, kAtOnce>(kinds, sums, x + at, g + at, step);
+  }
+  for (; walk.count > 0; walk.advance(1)) {
+    const i64 at = walk.row * args.channels;
+    add_rows<Kind, V, 1>(kinds, sums, x + at, g + at, step);
+  }
   return sums;
 }
 
@@ -124,14 +144,14 @@ RUSH_FN void map_packs(const Args& args, const Kind (&kinds)[V], i64 at, i64 ste
     store_pack<V>(typed<T>(args.y) + at + u * step, px[u]);
   }
 }
-// The same for rows [r, end), `apart` from each other, U at a time.
+// The same for all rows of a walk, U at a time.
 template <int U, class T, int V, class Kind, class Args>
-RUSH_FN void map_rows(const Args& args, const Kind (&kinds)[V], i64 first, i64 r, i64 end,
-                      i64 apart) {
-  const i64 step = apart * args.channels;
-  for (; r + (U - 1) * apart < end; r += U * apart)
-    map_packs<U, T>(args, kinds, r * args.channels + first, step);
-  for (; r < end; r += apart) map_packs<1, T>(args, kinds, r * args.channels + first, step);
+RUSH_FN void map_rows(const Args& args, const Kind (&kinds)[V], i64 first, RowWalk walk) {
+  const i64 step = walk.apart * args.channels;
+  for (; walk.count >= U; walk.advance(U))
+    map_packs<U, T>(args, kinds, walk.row * args.channels + first, step);
+  for (; walk.count > 0; walk.advance(1))
+    map_packs<1, T>(args, kinds, walk.row * args.channels + first, step);
 }
 
 }  // namespace rush

@@ -85,16 +85,16 @@ RUSH_FN void fused_map_packs(const FusedRows<Work>& rows, const Kind (&kinds)[V]
       x.p[u].v[v] = kinds[v](x.p[u].v[v], Kind::reads > 1 ? g.p[u].v[v] : x.p[u].v[v]);
   Work::template y<V, U>(rows.args, rows.params, place, x);
 }
-// Elements of V channels in rows [r, end), some apart.
+// Elements of V channels in the rows of a walk.
 template <class T, int V, class Work, class Kind>
 RUSH_FN void fused_map_rows(const FusedRows<Work>& rows, const Kind (&kinds)[V], i64 channels,
-                            i64 first, i64 r, i64 end, i64 apart) {
+                            i64 first, RowWalk walk) {
   constexpr int U = 4 / Kind::reads;
-  const i64 step = apart * channels;
-  for (; r + (U - 1) * apart < end; r += U * apart)
-    fused_map_packs<U, T>(rows, kinds, {r * channels + first, r, first, step});
-  for (; r < end; r += apart)
-    fused_map_packs<1, T>(rows, kinds, {r * channels + first, r, first, 0});
+  const i64 step = walk.apart * channels;
+  for (; walk.count >= U; walk.advance(U))
+    fused_map_packs<U, T>(rows, kinds, {walk.row * channels + first, walk.row, first, step});
+  for (; walk.count > 0; walk.advance(1))
+    fused_map_packs<1, T>(rows, kinds, {walk.row * channels + first, walk.row, first, 0});
 }
 
 // By groups of channels.
@@ -109,8 +109,7 @@ __global__ void __launch_bounds__(kThreads)
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(own, first + v);
-  fused_map_rows<T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
-                    part.begin + part.lane, part.end, part.lanes);
+  fused_map_rows<T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first, part.walk());
 }
 
 // By channels over the batch, as channel_map_last of batch_norm.cu.
@@ -118,15 +117,14 @@ template <class Work, class Kind, class T, int V>
 __global__ void __launch_bounds__(kThreads)
     fused_channel_map(BatchNormArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
   after_earlier();
-  const int columns = args.columns, lanes = kThreads / columns;
+  const int columns = args.columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
   if (first >= args.channels) return;
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
   fused_map_rows<T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
-                    i64(blockIdx.y) * lanes + threadIdx.x / columns, args.rows,
-                    i64(gridDim.y) * lanes);
+                    rows_of_thread(args).back());
 }
 
 // Adds a gradient that is computed here, in U rows.
@@ -150,20 +148,18 @@ __global__ void __launch_bounds__(kThreads)
   const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
-  const i64 begin = i64(blockIdx.y) * args.segment;
-  const i64 end = begin + args.segment < args.rows ? begin + args.segment : args.rows;
   Kind kinds[V];
   PackSums<C, V> sums;
   if (first < args.channels) {
 #pragma unroll
     for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
     const FusedRows<Work> rows{fused, params.at};
-    const i64 channels = args.channels, step = lanes * channels;
-    i64 r = begin + lane;
-    for (; r + lanes < end; r += 2 * lanes)
-      fused_add_rows<2, T>(rows, kinds, sums, {r * channels + first, r, first, step});
-    for (; r < end; r += lanes)
-      fused_add_rows<1, T>(rows, kinds, sums, {r * channels + first, r, first, 0});
+    RowWalk walk = rows_of_thread(args);
+    const i64 channels = args.channels, step = walk.apart * channels;
+    for (; walk.count >= 2; walk.advance(2))
+      fused_add_rows<2, T>(rows, kinds, sums, {walk.row * channels + first, walk.row, first, step});
+    for (; walk.count > 0; walk.advance(1))
+      fused_add_rows<1, T>(rows, kinds, sums, {walk.row * channels + first, walk.row, first, 0});
   }
   finish_channels(args, kinds, sums, first, lane, lanes);
 }

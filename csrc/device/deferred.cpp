@@ -210,6 +210,21 @@ void Queue::number(size_t recipe) const {
     if (r.row->beside[i].defined()) set_recipe(r.row->beside[i].impl(), recipe);
 }
 
+bool Queue::reads_any(std::span<const Tensor* const> written) const {
+  const auto is_written = [&](const Tensor& t) {
+    const Storage* s = t.defined() ? t.impl()->storage.load() : nullptr;
+    return s && std::ranges::any_of(written, [&](const Tensor* w) {
+             return w->defined() && w->impl()->storage.load() == s;
+           });
+  };
+  const auto reads = [&](const Recipe& r) {
+    return std::ranges::any_of(r.operands, is_written) ||
+           (r.row && std::ranges::any_of(r.row->with, is_written)) ||
+           (r.sums && is_written(r.sums->from));
+  };
+  return std::ranges::any_of(waiting_, reads) || std::ranges::any_of(late_, reads);
+}
+
 // ---- other threads ----
 
 bool Queue::copy_recipes(const TensorImpl* form, std::vector<Recipe>& to) const {
@@ -318,6 +333,9 @@ bool takes_sums(const Tensor& out) {
 void take_sums(ColumnSums sums, const Tensor& out) { queue().take_sums(std::move(sums), out); }
 Tensor contiguous_cast(const Tensor& t) { return queue().contiguous_cast(t); }
 void flush(const char* why, const char* by) { queue().flush(why, by); }
+void flush_readers_of(std::span<const Tensor* const> written, const char* why) {
+  if (queue().reads_any(written)) queue().flush(why, nullptr);
+}
 Counters counters() { return queue().counters; }
 void report_to(Report* report) { queue().report = report; }
 Settings& settings() { return queue().settings; }

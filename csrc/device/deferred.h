@@ -65,6 +65,8 @@ bool take_softmax_backward(const Tensor& g, const Tensor& y, int64_t dim, bool l
 
 // Runs what waits on this thread. `why` and `by`, if any, are for reports: "add_ writes in place".
 RUSH_API void flush(const char* why, const char* by = nullptr);
+// The same before these are written to (undefined ones do not count), if anything that waits reads them.
+RUSH_API void flush_readers_of(std::span<const Tensor* const> written, const char* why);
 
 // ---- what happened ----
 

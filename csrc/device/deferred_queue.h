@@ -57,6 +57,8 @@ class Queue {
   Tensor contiguous_cast(const Tensor& t);
   // All that waits; or, where a result is asked for, all but what can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
+  // Does anything that waits read memory of these?
+  bool reads_any(std::span<const Tensor* const> written) const;
   // A signal handler may run ops while the queue is: they see pending results as other threads do.
   bool is_running() const { return running_; }
   uint32_t references_to(const TensorImpl* form) const {

@@ -28,6 +28,11 @@ class Residual(nn.Module):
     def forward(self, x):
         y = F.relu(self.norms[0](self.convs[0](x)))
         return F.relu(self.norms[1](self.convs[1](y)) + x)
+class Shortcut(Residual):
+    def forward(self, x):
+        y = self.norms[0](self.convs[0](x))
+        y += self.norms[1](self.convs[1](x))
+        return y.relu_()
 def names_of(model, x, compiled):
     optimizer = rl.optim.AdamW(model.parameters(), fused=True)
     def step():
@@ -100,6 +105,14 @@ def test_batch_norms_take_in_what_is_around_them(launched):
     assert fused.count("fused_channel_sums") == 5
     assert fused.count("channel_sums_last") == 7
     assert fused.count("channel_norm_last") == 0
+
+
+@pytest.mark.slow
+def test_a_batch_norm_waits_while_another_finds_its_moments(launched):
+    image = "rl.ones(16, 64, 8, 8, device='cuda').to(memory_format=rl.channels_last)"
+    _, fused = launched(f"lambda: nn.Sequential(*(Shortcut() for _ in range(2))), {image}")
+    # One of the two, their sum and the activation, in place, are one pass.
+    assert fused.count("fused_channel_map") == 2
 
 
 def test_rotary_embeddings_are_one_kernel(run_with):

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "device/fused.h"
+#include "device/deferred.h"
 #include "device/nn/norm.h"
 #include "ops/framework/data.h"
 #include "ops/framework/differentiated.h"
@@ -439,10 +439,11 @@ Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias
                      is_plain_state(batches, x, DType::Int64) &&
                      (!w.defined() || !b.defined() || w.dtype() == b.dtype());
   if (plain) {
-    flush_pending("batch_norm moves its statistics");
+    const Tensor* const moved[] = {&running_mean, &running_var, &batches};
+    deferred::flush_readers_of(moved, "batch_norm moves its statistics");
     auto [y, mean, var] =
         _batch_norm(wide, w, b, running_mean, running_var, batches, momentum, eps);
-    for (const Tensor* t : {&running_mean, &running_var, &batches})
+    for (const Tensor* t : moved)
       if (t->defined()) t->bump_version(name);
     return narrowed(y, x.dtype());
   }

@@ -612,6 +612,13 @@ def depthwise_kernels():
             for name in passes
             for kh, kw, width in sizes
         ]
+        names += [
+            f"rush::depthwise_{name}_runs<{own}, {wide}, {stride}, {width}>"
+            for name in passes[:2]
+            for stride in (1, 2)
+            for width in (1, 4)
+            if t != "f64"
+        ]
         yield t, [*names, f"rush::depthwise_join<{own}, {wide}>"]
 
 

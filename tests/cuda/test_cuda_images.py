@@ -77,7 +77,17 @@ def test_half_images_with_float_parameters():
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding", "dilation"),
-    [(3, 1, 1, 1), (3, 2, 1, 1), (5, 2, 2, 1), (7, 1, 3, 1), ((1, 3), 1, (0, 2), 2), (2, 3, 0, 1)],
+    [
+        (3, 1, 1, 1),
+        (3, 2, 1, 1),
+        (3, 1, (0, 2), 1),
+        (3, 2, 0, 1),
+        (3, (1, 2), 1, 1),
+        (5, 2, 2, 1),
+        (7, 1, 3, 1),
+        ((1, 3), 1, (0, 2), 2),
+        (2, 3, 0, 1),
+    ],
 )
 @pytest.mark.parametrize("channels", [3, 32, 72])
 def test_depthwise(channels, kernel, stride, padding, dilation, dtype):

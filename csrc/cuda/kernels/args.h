@@ -269,14 +269,16 @@ struct BatchNormArgs {
 };
 
 // A convolution of each channel by itself, channels-last.
+inline constexpr int kDepthwiseRun = 4;
 struct DepthwiseArgs {
   const void *x, *w, *bias, *y;  // y: what the backward passes read
   void *x_out, *w_out, *y_out, *partial;
   i64 channels, taps, stretches;
-  u32 pixels;   // that threads go over: the outputs, or the inputs for their gradient
-  u32 segment;  // pixels a block takes
+  u32 pixels;  // that threads go over: the outputs, or the inputs for their gradient; or runs of them
+  u32 segment;  // pixels (runs) that a block takes
   i32 columns;  // packs of channels side by side in a block
   Divider<u32> in_h, in_w, out_h, out_w, stride_h, stride_w;
+  Divider<u32> runs;  // of kDepthwiseRun pixels, per line of the result
   i32 stride[2], padding[2], dilation[2];
 };
 

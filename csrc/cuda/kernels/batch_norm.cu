@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads) channel_sums_last(BatchNormArgs args
   const int lane = threadIdx.x / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
   Kind kinds[V];
-  PackSums<C, V> sums = sum_rows<Kind, T, C, V>(args, kinds, first, rows_of_thread(args));
+  PackSums<C, V> sums = sum_rows<Kind, T, C, V>(args, kinds, first, share_of_rows(args));
   finish_channels(args, kinds, sums, first, lane, lanes);
 }
 
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) channel_map_last(BatchNormArgs args)
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
   constexpr int kRows = Kind::reads == 1 ? 8 : 2;  // at once; measured
-  map_rows<kRows, T>(args, kinds, first, rows_of_thread(args).back());
+  map_rows<kRows, true, T>(args, kinds, first, share_of_rows(args));
 }
 
 // ---- both in one ----
@@ -112,10 +112,10 @@ __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(Batch
   const int columns = args.columns, lanes = kThreads / columns;
   const int lane = threadIdx.x / columns, column = threadIdx.x % columns;
   const i64 first = (i64(blockIdx.x) * columns + column) * V;
-  const RowWalk walk = rows_of_thread(args);
+  const RowShare rows = share_of_rows(args);
   const bool works = first < args.channels;
   typename Pass::Sum kinds[V];
-  PackSums<C, V> sums = sum_rows<typename Pass::Sum, T, C, V>(args, kinds, first, walk);
+  PackSums<C, V> sums = sum_rows<typename Pass::Sum, T, C, V>(args, kinds, first, rows);
   join_lanes(sums, lane, lanes);
   if (gridDim.y > 1) {
     put_partial(args, sums, first, lane);
@@ -125,16 +125,16 @@ __global__ void __launch_bounds__(kThreads, kNormBlocks) channel_norm_last(Batch
   __shared__ PackSums<C, V> totals[kNormColumns];
   if (lane == 0) {
     totals[column] = sums;
-    if (works && blockIdx.y == 0)
-#pragma unroll
-      for (int v = 0; v < V; ++v) kinds[v].finish(args, first + v, sums.v[v]);
+    const bool ends = works && blockIdx.y == 0;
+    const KnownOfChannels<typename Pass::Sum, V> known(args, first, ends);
+    if (ends) end_channels(args, kinds, sums, first, known);
   }
   __syncthreads();
   if (!works) return;
   typename Pass::Map maps[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) maps[v] = Pass::map(args, first + v, kinds[v], totals[column].v[v]);
-  map_rows<2, T>(args, maps, first, walk.back());
+  map_rows<2, true, T>(args, maps, first, rows);
 }
 
 // Planes are numbered over the batch and the channels; `lanes` threads take one at a time.

@@ -42,19 +42,23 @@ struct Moments : ShiftedSums<T, C> {
     const C n = C(a.rows), shift = s.first / n, var = math::fma(-shift, shift, s.second / n);
     return {pivot + shift, var < 0 ? C(0) : var};
   }
-  RUSH_FN void finish(const BatchNormArgs& a, i64 c, Sums<C> s) const {
+  struct Known {
+    C mean = 0, var = 0;  // the running ones
+    Known() = default;
+    RUSH_FN Known(const BatchNormArgs& a, i64 c)
+        : mean(a.running_mean ? convert<C>(typed<W>(a.running_mean)[c]) : C(0)),
+          var(a.running_var ? convert<C>(typed<W>(a.running_var)[c]) : C(0)) {}
+  };
+  RUSH_FN void finish(const BatchNormArgs& a, i64 c, Sums<C> s, const Known& known) const {
     const auto [mean, var] = result(a, s);
     typed<C>(a.mean_out)[c] = mean;
     typed<C>(a.var_out)[c] = var;
     const C n = C(a.rows), rate = C(a.momentum);
-    if (a.running_mean) {
-      W* r = typed<W>(a.running_mean) + c;
-      *r = convert<W>(math::fma(rate, mean, (1 - rate) * convert<C>(*r)));
-    }
-    if (a.running_var) {
-      W* r = typed<W>(a.running_var) + c;
-      *r = convert<W>(math::fma(rate, var * (n / (n - 1)), (1 - rate) * convert<C>(*r)));
-    }
+    if (a.running_mean)
+      typed<W>(a.running_mean)[c] = convert<W>(math::fma(rate, mean, (1 - rate) * known.mean));
+    if (a.running_var)
+      typed<W>(a.running_var)[c] =
+          convert<W>(math::fma(rate, var * (n / (n - 1)), (1 - rate) * known.var));
     if (a.batches && c == 0) *a.batches += 1;
   }
 };
@@ -64,8 +68,13 @@ template <class T, class W, class C>
 struct GradSums : CentredSums<T, C> {
   RUSH_FN GradSums() {}
   RUSH_FN GradSums(const BatchNormArgs& a, i64 c) : CentredSums<T, C>{typed<C>(a.mean)[c]} {}
-  RUSH_FN void finish(const BatchNormArgs& a, i64 c, Sums<C> s) const {
-    const C rstd = C(1) / math::sqrt(typed<C>(a.var)[c] + C(a.eps));
+  struct Known {
+    C var = 0;
+    Known() = default;
+    RUSH_FN Known(const BatchNormArgs& a, i64 c) : var(typed<C>(a.var)[c]) {}
+  };
+  RUSH_FN void finish(const BatchNormArgs& a, i64 c, Sums<C> s, const Known& known) const {
+    const C rstd = C(1) / math::sqrt(known.var + C(a.eps));
     typed<C>(a.sums)[c] = s.first;
     typed<C>(a.sums)[a.channels + c] = s.second * rstd;
     if (a.gb) typed<W>(a.gb)[c] = convert<W>(s.first);
@@ -75,11 +84,9 @@ struct GradSums : CentredSums<T, C> {
 
 // ---- joining ----
 
-// Channels-last: the rows of a thread, of those that blockIdx.y numbers the blocks of.
-RUSH_FN RowWalk rows_of_thread(const BatchNormArgs& a) {
-  const int lanes = kThreads / a.columns;
-  return RowWalk::over(0, a.rows, i64(blockIdx.y) * lanes + threadIdx.x / a.columns,
-                       i64(gridDim.y) * lanes);
+// Channels-last: the blocks that blockIdx.y numbers share the rows.
+RUSH_FN RowShare share_of_rows(const BatchNormArgs& a) {
+  return {0, a.rows, int(threadIdx.x) / a.columns, kThreads / a.columns, blockIdx.y, gridDim.y};
 }
 
 // The block's sums into their place.
@@ -117,6 +124,23 @@ RUSH_FN PackSums<C, V> join_partials(const BatchNormArgs& a, i64 first, int lane
   return mine;
 }
 
+// What the end of V channels has to know: read before the first is written, and while sums are joined.
+template <class Kind, int V>
+struct KnownOfChannels {
+  typename Kind::Known v[V];
+  RUSH_FN KnownOfChannels(const BatchNormArgs& a, i64 first, bool works) {
+#pragma unroll
+    for (int k = 0; works && k < V; ++k) v[k] = typename Kind::Known(a, first + k);
+  }
+};
+template <class Kind, class C, int V>
+RUSH_FN void end_channels(const BatchNormArgs& a, const Kind (&kinds)[V],
+                          const PackSums<C, V>& sums, i64 first,
+                          const KnownOfChannels<Kind, V>& known) {
+#pragma unroll
+  for (int k = 0; k < V; ++k) kinds[k].finish(a, first + k, sums.v[k], known.v[k]);
+}
+
 // Joins the block's sums with the others', and, in the last block, ends the channels.
 template <class Kind, class C, int V>
 RUSH_FN void finish_channels(const BatchNormArgs& a, const Kind (&kinds)[V], PackSums<C, V>& mine,
@@ -125,11 +149,11 @@ RUSH_FN void finish_channels(const BatchNormArgs& a, const Kind (&kinds)[V], Pac
   if (gridDim.y > 1) {
     put_partial(a, mine, first, lane);
     if (!comes_last(a.counters + blockIdx.x, gridDim.y)) return;
-    mine = join_partials<C, V>(a, first, lane, lanes);
   }
-  if (lane == 0 && first < a.channels)
-#pragma unroll
-    for (int k = 0; k < V; ++k) kinds[k].finish(a, first + k, mine.v[k]);
+  const bool ends = lane == 0 && first < a.channels;
+  const KnownOfChannels<Kind, V> known(a, first, ends);
+  if (gridDim.y > 1) mine = join_partials<C, V>(a, first, lane, lanes);
+  if (ends) end_channels(a, kinds, mine, first, known);
 }
 
 // ---- elements ----

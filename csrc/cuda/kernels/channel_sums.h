@@ -74,23 +74,28 @@ RUSH_FN void join_lanes(PackSums<C, V>& mine, int lane, int lanes) {
   }
 }
 
-// The rows that a thread takes: from `row` on, `apart` from each other, which is negative if it goes
-// from the last to the first.
-struct RowWalk {
-  i64 row, apart, count;
+// How threads share rows [begin, end): a block takes `lanes` times U of them at a time, side by side,
+// of which each thread has U, `lanes` apart; the blocks that are `parts` take turns.
+struct RowShare {
+  i64 begin, end;
+  int lane, lanes;
+  i64 part = 0, parts = 1;
 
-  // Those of [begin, end) that are this lane's, of so many.
-  static RUSH_FN RowWalk over(i64 begin, i64 end, i64 lane, i64 lanes) {
-    return {begin + lane, lanes,
-            lane < end - begin ? quotient(end - begin - lane - 1, lanes) + 1 : 0};
-  }
-  // The same from the last to the first: who went over them before has left the last ones in the
+  // Calls f(row, count) for the first of `count` rows of this thread, at most U, in the order of memory;
+  // or from the last to the first, if `back`: who went over them before has left the last ones in the
   // GPU's cache.
-  RUSH_FN RowWalk back() const { return {row + (count - 1) * apart, -apart, count}; }
-  RUSH_FN void advance(int rows) { row += rows * apart, count -= rows; }
+  template <int U, bool back, class F>
+  RUSH_FN void each(F f) const {
+    const i64 at_once = i64(U) * lanes, turns = quotient(end - begin + at_once - 1, at_once);
+    for (i64 t = part; t < turns; t += parts) {
+      const i64 row = begin + (back ? turns - 1 - t : t) * at_once + lane;
+      const i64 left = end - row;
+      f(row, left >= at_once ? U : left <= 0 ? 0 : int(left - 1) / lanes + 1);
+    }
+  }
 };
 
-// U rows: all are read before the first is added.
+// U rows, `step` elements apart: all are read before the first is added.
 template <class Kind, int V, int U, class T, class C>
 RUSH_FN void add_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, const T* g,
                       i64 step) {
@@ -106,25 +111,38 @@ RUSH_FN void add_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, 
     for (int v = 0; v < V; ++v) kinds[v].add(sums.v[v], px[u].v[v], pg[u].v[v]);
 }
 
+// The same for `count` rows: as many at once as powers of two, from Most on, go into that.
+template <class Kind, int V, int Most, class T, class C>
+RUSH_FN void add_some_rows(const Kind (&kinds)[V], PackSums<C, V>& sums, const T* x, const T* g,
+                           i64 step, int count) {
+  if (count >= Most) {
+    add_rows<Kind, V, Most>(kinds, sums, x, g, step);
+    count -= Most, x += Most * step, g += Most * step;
+  }
+  if constexpr (Most > 1)
+    if (count > 0) add_some_rows<Kind, V, Most / 2>(kinds, sums, x, g, step, count);
+}
+
+// Rows that a thread adds up at once. Who computes what is added takes as many in turn, or the order
+// would be another.
+template <class Kind>
+inline constexpr int kRowsAdded = 8 / Kind::reads;
+
 // The sums of V channels over the rows that this thread takes.
 template <class Kind, class T, class C, int V, class Args>
-RUSH_FN PackSums<C, V> sum_rows(const Args& args, Kind (&kinds)[V], i64 first, RowWalk walk) {
+RUSH_FN PackSums<C, V> sum_rows(const Args& args, Kind (&kinds)[V], i64 first,
+                                const RowShare& rows) {
   PackSums<C, V> sums;
   if (first >= args.channels) return sums;
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
   const T* x = typed<T>(args.x) + first;
   const T* g = Kind::reads > 1 ? typed<T>(args.g) + first : x;
-  constexpr int kAtOnce = 8 / Kind::reads;  // loads under way
-  const i64 step = walk.apart * args.channels;
-  for (; walk.count >= kAtOnce; walk.advance(kAtOnce)) {
-    const i64 at = walk.row * args.channels;
-    add_rows<Kind, V, kAtOnce>(kinds, sums, x + at, g + at, step);
-  }
-  for (; walk.count > 0; walk.advance(1)) {
-    const i64 at = walk.row * args.channels;
-    add_rows<Kind, V, 1>(kinds, sums, x + at, g + at, step);
-  }
+  const i64 step = rows.lanes * args.channels;
+  rows.each<kRowsAdded<Kind>, false>([&](i64 row, int count) {
+    const i64 at = row * args.channels;
+    add_some_rows<Kind, V, kRowsAdded<Kind>>(kinds, sums, x + at, g + at, step, count);
+  });
   return sums;
 }
 
@@ -144,14 +162,22 @@ RUSH_FN void map_packs(const Args& args, const Kind (&kinds)[V], i64 at, i64 ste
     store_pack<V>(typed<T>(args.y) + at + u * step, px[u]);
   }
 }
-// The same for all rows of a walk, U at a time.
-template <int U, class T, int V, class Kind, class Args>
-RUSH_FN void map_rows(const Args& args, const Kind (&kinds)[V], i64 first, RowWalk walk) {
-  const i64 step = walk.apart * args.channels;
-  for (; walk.count >= U; walk.advance(U))
-    map_packs<U, T>(args, kinds, walk.row * args.channels + first, step);
-  for (; walk.count > 0; walk.advance(1))
-    map_packs<1, T>(args, kinds, walk.row * args.channels + first, step);
+template <int Most, class T, int V, class Kind, class Args>
+RUSH_FN void map_some_packs(const Args& args, const Kind (&kinds)[V], i64 at, i64 step, int count) {
+  if (count >= Most) {
+    map_packs<Most, T>(args, kinds, at, step);
+    count -= Most, at += Most * step;
+  }
+  if constexpr (Most > 1)
+    if (count > 0) map_some_packs<Most / 2, T>(args, kinds, at, step, count);
+}
+// The same for the rows that this thread takes, at most Most at once.
+template <int Most, bool back, class T, int V, class Kind, class Args>
+RUSH_FN void map_rows(const Args& args, const Kind (&kinds)[V], i64 first, const RowShare& rows) {
+  rows.each<Most, back>([&](i64 row, int count) {
+    map_some_packs<Most, T>(args, kinds, row * args.channels + first, rows.lanes * args.channels,
+                            count);
+  });
 }
 
 }  // namespace rush

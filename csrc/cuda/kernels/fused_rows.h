@@ -85,16 +85,26 @@ RUSH_FN void fused_map_packs(const FusedRows<Work>& rows, const Kind (&kinds)[V]
       x.p[u].v[v] = kinds[v](x.p[u].v[v], Kind::reads > 1 ? g.p[u].v[v] : x.p[u].v[v]);
   Work::template y<V, U>(rows.args, rows.params, place, x);
 }
-// Elements of V channels in the rows of a walk.
-template <class T, int V, class Work, class Kind>
-RUSH_FN void fused_map_rows(const FusedRows<Work>& rows, const Kind (&kinds)[V], i64 channels,
-                            i64 first, RowWalk walk) {
-  constexpr int U = 4 / Kind::reads;
-  const i64 step = walk.apart * channels;
-  for (; walk.count >= U; walk.advance(U))
-    fused_map_packs<U, T>(rows, kinds, {walk.row * channels + first, walk.row, first, step});
-  for (; walk.count > 0; walk.advance(1))
-    fused_map_packs<1, T>(rows, kinds, {walk.row * channels + first, walk.row, first, 0});
+template <int Most, class T, int V, class Work, class Kind>
+RUSH_FN void fused_map_some_packs(const FusedRows<Work>& fused, const Kind (&kinds)[V],
+                                  i64 channels, i64 first, i64 row, int lanes, int count) {
+  if (count >= Most) {
+    const i64 step = Most > 1 ? lanes * channels : 0;
+    fused_map_packs<Most, T>(fused, kinds, {row * channels + first, row, first, step});
+    count -= Most, row += Most * lanes;
+  }
+  if constexpr (Most > 1)
+    if (count > 0)
+      fused_map_some_packs<Most / 2, T>(fused, kinds, channels, first, row, lanes, count);
+}
+// Elements of V channels in the rows that this thread takes.
+template <bool back, class T, int V, class Work, class Kind>
+RUSH_FN void fused_map_rows(const FusedRows<Work>& fused, const Kind (&kinds)[V], i64 channels,
+                            i64 first, const RowShare& rows) {
+  constexpr int kMost = 4 / Kind::reads;
+  rows.each<kMost, back>([&](i64 row, int count) {
+    fused_map_some_packs<kMost, T>(fused, kinds, channels, first, row, rows.lanes, count);
+  });
 }
 
 // By groups of channels.
@@ -109,7 +119,8 @@ __global__ void __launch_bounds__(kThreads)
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(own, first + v);
-  fused_map_rows<T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first, part.walk());
+  fused_map_rows<false, T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
+                           part.rows());
 }
 
 // By channels over the batch, as channel_map_last of batch_norm.cu.
@@ -123,8 +134,8 @@ __global__ void __launch_bounds__(kThreads)
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
-  fused_map_rows<T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
-                    rows_of_thread(args).back());
+  fused_map_rows<true, T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
+                          share_of_rows(args));
 }
 
 // Adds a gradient that is computed here, in U rows.
@@ -154,12 +165,13 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
     const FusedRows<Work> rows{fused, params.at};
-    RowWalk walk = rows_of_thread(args);
-    const i64 channels = args.channels, step = walk.apart * channels;
-    for (; walk.count >= 2; walk.advance(2))
-      fused_add_rows<2, T>(rows, kinds, sums, {walk.row * channels + first, walk.row, first, step});
-    for (; walk.count > 0; walk.advance(1))
-      fused_add_rows<1, T>(rows, kinds, sums, {walk.row * channels + first, walk.row, first, 0});
+    const i64 channels = args.channels, step = lanes * channels;
+    share_of_rows(args).each<kRowsAdded<Kind>, false>([&](i64 row, int count) {
+      for (; count >= 2; count -= 2, row += 2 * lanes)
+        fused_add_rows<2, T>(rows, kinds, sums, {row * channels + first, row, first, step});
+      if (count > 0)
+        fused_add_rows<1, T>(rows, kinds, sums, {row * channels + first, row, first, 0});
+    });
   }
   finish_channels(args, kinds, sums, first, lane, lanes);
 }

@@ -27,7 +27,7 @@ struct SamplePart {
     lane = threadIdx.x / args.columns;
     pack = i64(blockIdx.y) * args.columns + column;
   }
-  RUSH_FN RowWalk walk() const { return RowWalk::over(begin, end, lane, lanes); }
+  RUSH_FN RowShare rows() const { return {begin, end, lane, lanes}; }
 };
 // What kinds are made from.
 struct SampleArgs : GroupNormArgs {

@@ -296,7 +296,7 @@ RUSH_FN void add_up_part(const GroupNormArgs& args) {
   const SamplePart part(args);
   const SampleArgs own(args, part.sample);
   Kind kinds[V];
-  PackSums<C, V> sums = sum_rows<Kind, T, C, V>(own, kinds, part.pack * V, part.walk());
+  PackSums<C, V> sums = sum_rows<Kind, T, C, V>(own, kinds, part.pack * V, part.rows());
   join_lanes(sums, part.lane, part.lanes);
   if (part.lane == 0 && part.pack * V < args.channels)
     typed<PackSums<C, V>>(args.segment_sums)[i64(blockIdx.x) * (args.channels / V) + part.pack] =
@@ -416,7 +416,7 @@ __global__ void __launch_bounds__(kThreads) group_map_last(GroupNormArgs args) {
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(own, part.pack * V + v);
-  map_rows<4 / Kind::reads, T>(args, kinds, part.pack * V, part.walk());
+  map_rows<4 / Kind::reads, false, T>(args, kinds, part.pack * V, part.rows());
 }
 
 }  // namespace rush

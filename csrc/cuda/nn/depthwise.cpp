@@ -10,27 +10,43 @@ namespace {
 
 constexpr int64_t kMostTaps = 49;
 
-// A key: kind (3: joining), filter height and width, the pack's width, the type.
-uint64_t make_key(unsigned kind, int64_t kh, int64_t kw, int width, DType t) {
-  return uint64_t(kind) << 16 | uint64_t(kh) << 12 | uint64_t(kw) << 8 |
+// A key: stride of runs (0: pixel by pixel), kind (3: joining), filter height and width, the pack's width,
+// the type.
+uint64_t make_key(unsigned kind, int64_t kh, int64_t kw, int width, DType t, int64_t runs = 0) {
+  return uint64_t(runs) << 18 | uint64_t(kind) << 16 | uint64_t(kh) << 12 | uint64_t(kw) << 8 |
          uint64_t(std::countr_zero(unsigned(width))) << 4 | uint64_t(t);
 }
 std::string spell(uint64_t key) {
   const DType t = DType(key & 15);
   const char* compute = t == DType::Float64 ? "double" : "float";
-  if (key >> 16 == 3) return concat("rush::depthwise_join<", kernel_type(t), ", ", compute, ">");
+  const uint64_t kind = key >> 16 & 3, runs = key >> 18;
+  if (kind == 3) return concat("rush::depthwise_join<", kernel_type(t), ", ", compute, ">");
   constexpr const char* names[] = {"forward", "input_grad", "weight_grad"};
-  return concat("rush::depthwise_", names[key >> 16], "<", kernel_type(t), ", ", compute, ", ",
-                key >> 12 & 15, ", ", key >> 8 & 15, ", ", 1 << (key >> 4 & 15), ">");
+  const std::string types = concat(kernel_type(t), ", ", compute, ", ");
+  const int width = 1 << (key >> 4 & 15);
+  if (runs) return concat("rush::depthwise_", names[kind], "_runs<", types, runs, ", ", width, ">");
+  return concat("rush::depthwise_", names[kind], "<", types, key >> 12 & 15, ", ", key >> 8 & 15,
+                ", ", width, ">");
 }
 const KernelFamily kDepthwise{"depthwise.cu", spell};
 
+// Of the runs that a thread takes; 0: it takes pixel by pixel.
+int64_t stride_of_runs(ConvKind kind, const ConvShape& s, DType t) {
+  const int64_t stride = s.stride[1];
+  const bool fits = s.kernel[1] == 3 && s.kernel[2] == 3 && s.dilation[1] == 1 &&
+                    s.dilation[2] == 1 && stride == s.stride[2] && stride <= 2 &&
+                    t != DType::Float64;
+  if (!fits || kind == ConvKind::WeightGrad) return 0;
+  const bool one = s.padding[1] == 1 && s.padding[2] == 1;
+  return kind == ConvKind::Forward || stride == 1 || one ? stride : 0;
+}
+
 // As wide as one read, but no more than the registers hold for every tap.
-int pack_width(const ConvShape& s, const ConvTensors& t) {
+int pack_width(const ConvShape& s, const ConvTensors& t, bool runs) {
   int width = int(16 / t.x.element_size());
-  while (width > 1 && int64_t(width) * s.kernel_points() > 100) width /= 2;
+  while (width > 1 && int64_t(width) * s.kernel_points() > (runs ? 36 : 100)) width /= 2;
   while (s.channels % width) width /= 2;
-  for (const Tensor* x : {&t.x, &t.y})
+  for (const Tensor* x : {&t.x, &t.y, &t.w})
     while (reinterpret_cast<uintptr_t>(x->data()) % uintptr_t(width * t.x.element_size()))
       width /= 2;
   return width;
@@ -70,7 +86,14 @@ void convolve_depthwise(ConvKind kind, const ConvShape& s, const ConvTensors& t)
     args.padding[d] = i32(s.padding[d + 1]);
     args.dilation[d] = i32(s.dilation[d + 1]);
   }
-  const int width = pack_width(s, t);
+  const int64_t runs = stride_of_runs(kind, s, dtype);
+  if (runs > 0) {
+    const auto& result = kind == ConvKind::Forward ? s.output : s.input;
+    const int64_t per_line = (result[2] + kDepthwiseRun - 1) / kDepthwiseRun;
+    args.runs = Divider<u32>::of(u32(per_line));
+    args.pixels = u32(s.batch * result[1] * per_line);
+  }
+  const int width = pack_width(s, t, runs > 0);
   const int64_t packs = s.channels / width;
   args.columns = i32(std::min<int64_t>(32, int64_t(std::bit_ceil(uint64_t(packs)))));
   const int64_t tiles = (packs + args.columns - 1) / args.columns;
@@ -90,7 +113,7 @@ void convolve_depthwise(ConvKind kind, const ConvShape& s, const ConvTensors& t)
     partial = make_tensor(Dims{stretches, args.taps, s.channels}, wide, t.x.device());
     args.partial = partial.data();
   }
-  launch(kDepthwise, make_key(unsigned(kind), s.kernel[1], s.kernel[2], width, dtype), device,
+  launch(kDepthwise, make_key(unsigned(kind), s.kernel[1], s.kernel[2], width, dtype, runs), device,
          {unsigned(tiles), unsigned(stretches)}, {kThreads}, args);
   if (sums)
     launch_each(kDepthwise, make_key(3, 0, 0, 1, dtype), device, s.channels * args.taps, args);

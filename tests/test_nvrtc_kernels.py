@@ -624,9 +624,9 @@ def depthwise_kernels():
 
 def pool_kernels():
     for t in ("f32", "f64", "i64"):
-        names = "max_pool max_pool_backward average_pool average_pool_backward".split()
+        names = "max_pool max_pool_scatter max_pool_gather average_pool average_pool_backward"
         counts = [(index, width) for index in INDICES for width in (1, 16 // SIZES[t])]
-        yield t, [f"rush::{name}<{CPP[t]}, {i}, {w}>" for name in names for i, w in counts]
+        yield t, [f"rush::{name}<{CPP[t]}, {i}, {w}>" for name in names.split() for i, w in counts]
 
 
 def rnn_kernels():

@@ -118,6 +118,8 @@ def test_convolution_with_bias(channels, dtype, layout):
 
 POOLS = {
     "max": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "max apart": lambda x: F.max_pool2d(x, 2, 3, ceil_mode=True),
+    "max of many windows": lambda x: F.max_pool2d(x, 5, 1, 2),
     "max dilated": lambda x: F.max_pool2d(x, 2, 1, dilation=2),
     "average": lambda x: F.avg_pool2d(x, 3, 2, 1),
     "average without padding": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),

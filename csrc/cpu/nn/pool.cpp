@@ -132,7 +132,8 @@ void average_pool_cpu(const Tensor& x, const PoolWindows& windows, const Tensor&
   });
 }
 
-void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const Tensor& gx) {
+void max_pool_backward_cpu(const Tensor& g, const Tensor& indices, const PoolWindows&,
+                           const Tensor& gx) {
   const Plan plan(gx, g, PoolWindows{});
   const int64_t* places = indices.data<int64_t>();
   std::atomic<bool> inside = true;

@@ -1,8 +1,8 @@
 // pool.cu: pools over (batch, channels, up to three spatial dims), contiguous or channels-last.
 //
-// A thread takes one place: of the output in the forward passes, of the input in the backward
-// pass of averages, which gathers, and of the output in that of maxima, which scatters to the
-// places that the forward pass noted. Channels-last, it takes V channels of it at once. I counts
+// A thread takes one place: of the output in the forward passes, of the input in backward passes that
+// gather, and of the output in one that scatters to the places that the forward pass of maxima noted,
+// where windows are many or unknown. Channels-last, it takes V channels of it at once. I counts
 // elements: 32 bits where they suffice.
 #include "cuda/kernels/element.h"
 
@@ -111,7 +111,7 @@ RUSH_FN void add_to(T* to, T x) {
 
 // x: the outputs' gradient, y: the inputs', zero before.
 template <class T, class I, int V>
-__global__ void __launch_bounds__(kThreads) max_pool_backward(PoolArgs<I> args) {
+__global__ void __launch_bounds__(kThreads) max_pool_scatter(PoolArgs<I> args) {
   after_earlier();
   const i64 points = i64(args.in[0].d) * args.in[1].d * args.in[2].d;
   for (i64 i = thread_number(); i < args.n; i += thread_count()) {
@@ -174,6 +174,34 @@ RUSH_FN void covering(const PoolArgs<I>& args, int d, i32 i, i32& first, i32& la
     last = (i + args.padding[d]) / args.stride[d];
   }
   last = last < m - 1 ? last : m - 1;
+}
+
+// x: the outputs' gradient, y: the inputs'. Each adds what the windows that it lies in took from it.
+template <class T, class I, int V>
+__global__ void __launch_bounds__(kThreads) max_pool_gather(PoolArgs<I> args) {
+  after_earlier();
+  for (i64 i = thread_number(); i < args.n; i += thread_count()) {
+    const Point<I> p = point_of<I, V>(args, args.in, I(i));
+    const i64 own = (i64(p.at[0]) * args.in[1].d + p.at[1]) * args.in[2].d + p.at[2];
+    i32 first[3], last[3];
+    for (int d = 0; d < 3; ++d) covering(args, d, p.at[d], first[d], last[d]);
+    Pack<T, V> sum;
+#pragma unroll
+    for (int k = 0; k < V; ++k) sum.v[k] = 0;
+    for (i32 u = first[0]; u <= last[0]; ++u) {
+      for (i32 v = first[1]; v <= last[1]; ++v) {
+        for (i32 w = first[2]; w <= last[2]; ++w) {
+          const I spatial = (I(u) * args.out[1].d + I(v)) * args.out[2].d + I(w);
+          const I at = place_of(args, args.out, p, spatial);
+          const Pack<T, V> g = load_pack<V>(typed<T>(args.x) + at);
+#pragma unroll
+          for (int k = 0; k < V; ++k)
+            if (args.indices[at + k] == own) sum.v[k] += g.v[k];
+        }
+      }
+    }
+    store_pack<V>(typed<T>(args.y) + i * V, sum);
+  }
 }
 
 // x: the outputs' gradient, y: the inputs'.

@@ -9,12 +9,12 @@
 namespace rush::cuda {
 namespace {
 
-enum PoolKernel : uint64_t { kMax, kMaxBackward, kAverage, kAverageBackward };
+enum PoolKernel : uint64_t { kMax, kMaxScatter, kMaxGather, kAverage, kAverageBackward };
 
 // A key: kernel, whether 64 bits count, the pack's width, the type.
 std::string spell(uint64_t key) {
-  constexpr const char* names[] = {"max_pool", "max_pool_backward", "average_pool",
-                                   "average_pool_backward"};
+  constexpr const char* names[] = {"max_pool", "max_pool_scatter", "max_pool_gather",
+                                   "average_pool", "average_pool_backward"};
   return concat("rush::", names[key >> 8], "<", kernel_type(DType(key & 15)), ", ",
                 key >> 7 & 1 ? "rush::u64" : "rush::u32", ", ", 1 << (key >> 4 & 7), ">");
 }
@@ -62,7 +62,7 @@ PoolArgs<I> args_for(const Pool& p, int width) {
 // Channels that one thread takes: as many as one read holds where they lie side by side.
 int pack_width(const Pool& p) {
   // (Atomic additions of neighbouring threads to neighbouring channels go together.)
-  if (p.in.is_contiguous() || p.kernel == kMaxBackward) return 1;
+  if (p.in.is_contiguous() || p.kernel == kMaxScatter) return 1;
   int width = int(16 / p.in.element_size());
   while (p.in.sizes()[1] % width) width /= 2;
   for (const Tensor* t : {&p.from, &p.to})
@@ -75,7 +75,8 @@ template <class I>
 void run_counting(const Pool& p) {
   const int width = pack_width(p), device = p.to.device().index;
   PoolArgs<I> args = args_for<I>(p, width);
-  args.n = (p.kernel == kAverageBackward ? p.in : p.out).numel() / width;
+  const bool gathers = p.kernel == kAverageBackward || p.kernel == kMaxGather;
+  args.n = (gathers ? p.in : p.out).numel() / width;
   launch_each(kPool,
               p.kernel << 8 | uint64_t(sizeof(I) == 8) << 7 |
                   uint64_t(std::countr_zero(unsigned(width))) << 4 | uint64_t(p.to.dtype()),
@@ -98,9 +99,22 @@ void max_pool(const Tensor& x, const PoolWindows& windows, const Tensor& y, cons
   run({kMax, x, y, x, y, windows, &indices});
 }
 
-void max_pool_backward(const Tensor& g, const Tensor& indices, const Tensor& gx) {
+// Does an input lie in so few windows that it had better look into each of them? Else the outputs add
+// to the inputs, in any order.
+bool gathers(const PoolWindows& w) {
+  constexpr double kMost = 4;
+  double windows = w.kernel.empty() ? kMost + 1 : 1;
+  for (size_t d = 0; d < w.kernel.size(); ++d) {
+    windows *= std::max(1.0, double(w.kernel[d]) / double(w.stride[d]));
+    if (!w.dilation.empty() && w.dilation[d] != 1) return false;
+  }
+  return windows <= kMost;
+}
+void max_pool_backward(const Tensor& g, const Tensor& indices, const PoolWindows& windows,
+                       const Tensor& gx) {
+  if (gathers(windows)) return run({kMaxGather, gx, g, g, gx, windows, &indices});
   fill(gx, 0);
-  run({kMaxBackward, gx, g, g, gx, PoolWindows{}, &indices});
+  run({kMaxScatter, gx, g, g, gx, PoolWindows{}, &indices});
 }
 
 void average_pool(const Tensor& x, const PoolWindows& windows, const Tensor& y) {

@@ -20,8 +20,9 @@ struct PoolLoops {
               const Tensor& indices) = nullptr;
   // Without indices. Null: the device has no way that is cheaper than `max`.
   void (*max_values)(const Tensor& x, const PoolWindows& windows, const Tensor& y) = nullptr;
-  // Indices that point outside raise, perhaps later.
-  void (*max_backward)(const Tensor& g, const Tensor& indices, const Tensor& gx) = nullptr;
+  // Indices that point outside raise, perhaps later. Without a kernel the windows may be any.
+  void (*max_backward)(const Tensor& g, const Tensor& indices, const PoolWindows& windows,
+                       const Tensor& gx) = nullptr;
   void (*average)(const Tensor& x, const PoolWindows& windows, const Tensor& y) = nullptr;
   void (*average_backward)(const Tensor& g, const PoolWindows& windows, const Tensor& gx) = nullptr;
   // Windows at distances that vary; samples (batch, channels, dims) has the type of x, a floating

@@ -74,10 +74,10 @@ struct MaxPool : RunsAnywhere {
     });
   }
   static constexpr uint32_t needs[] = {result(1)};
-  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, IntList, IntList, IntList,
-                    IntList) {
+  static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, IntList kernel,
+                    IntList stride, IntList padding, IntList dilation) {
     if (!g[0].defined()) return Grads(1);
-    return {_max_pool_backward(g[0], c.out(1), c.sizes(0))};
+    return {_max_pool_backward(g[0], c.out(1), c.sizes(0), kernel, stride, padding, dilation)};
   }
 };
 
@@ -111,20 +111,24 @@ struct MaxPoolValues : RunsAnywhere {
 struct MaxPoolBackward : RunsAnywhere {
   static constexpr const char* name = "max_pool_with_indices_backward";
   static constexpr bool may_fail = true;
-  static Spec check(const Tensor& g, const Tensor& indices, IntList input_size) {
+  static Spec check(const Tensor& g, const Tensor& indices, IntList input_size, IntList, IntList,
+                    IntList, IntList) {
     return image_spec(Dims(input_size), g.dtype(), indices.is_channels_last() ? indices : g);
   }
-  static void run(const Tensor& g, const Tensor& indices, IntList, const Tensor& out) {
+  static void run(const Tensor& g, const Tensor& indices, IntList, IntList kernel, IntList stride,
+                  IntList padding, IntList dilation, const Tensor& out) {
     if (out.numel() == 0) return;
     const bool last = g.is_channels_last() || indices.is_channels_last();
     into(out, last, [&](const Tensor& gx) {
       const bool lies_last = !gx.is_contiguous();
       pool_loops(g).max_backward(lying_like(lies_last, in_loop_type(g)),
-                                 lying_like(lies_last, indices), gx);
+                                 lying_like(lies_last, indices),
+                                 {kernel, stride, padding, dilation, true, {}}, gx);
     });
   }
   static constexpr uint32_t needs[] = {in(1), 0};
-  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& indices, IntList) {
+  static Grads grad(const Ctx& c, const Tensor& h, const Tensor&, const Tensor& indices, IntList,
+                    IntList, IntList, IntList, IntList) {
     return {c.wants(0)
                 ? reshape(gather(flatten(h, 2, -1), 2, flatten(indices, 2, -1), false), c.sizes(0))
                 : Tensor(),
@@ -167,7 +171,7 @@ struct FractionalMaxPool {
   static constexpr uint32_t needs[] = {kOut, 0};
   static Grads grad(const Ctx& c, GradSpan g, const Tensor&, IntList, IntList, const Tensor&) {
     if (!g[0].defined()) return Grads(2);
-    return {_max_pool_backward(g[0], c.out(1), c.sizes(0)), Tensor()};
+    return {_max_pool_backward(g[0], c.out(1), c.sizes(0), {}, {}, {}, {}), Tensor()};
   }
 };
 

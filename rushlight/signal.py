@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from rushlight import _C
 from rushlight._C import Tensor, layout
 from rushlight._names.missing import names_missing_from
-from rushlight._names.publish import public
+from rushlight._names.publish import public as _public
 from rushlight.types import Device, _dtype
 
 
@@ -291,6 +291,6 @@ def bartlett(M: int, *, sym: bool = True, dtype: _dtype | None = None, layout: l
 _WINDOWS = (bartlett, blackman, cosine, exponential, gaussian, general_cosine, general_hamming,
             hamming, hann, kaiser, nuttall)  # fmt: skip
 windows = SimpleNamespace(
-    **{f.__name__: public(f"signal.windows.{f.__name__}", f) for f in _WINDOWS}
+    **{f.__name__: _public(f"signal.windows.{f.__name__}", f) for f in _WINDOWS}
 )
 __getattr__ = names_missing_from(__name__)

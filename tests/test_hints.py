@@ -1,5 +1,6 @@
 """Mistakes of newcomers, and the words that help them on."""
 
+import pickle
 import subprocess
 import sys
 
@@ -15,6 +16,20 @@ F = nn.functional
 def test_a_gpu_is_called_cuda(make):
     with pytest.raises(RuntimeError, match="unknown device 'gpu'.*a GPU's name is 'cuda'"):
         make("gpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("GPU:1", "a GPU's name is 'cuda:1'"),
+        ("CUDA", "write 'cuda'"),
+        ("cuda0", "write 'cuda:0'"),
+        ("mps", "known for comparisons alone"),
+    ],
+)
+def test_other_spellings_of_devices(name, words):
+    with pytest.raises(RuntimeError, match=rf"unknown device '{name}'.*{words}$"):
+        torch.ones(2, device=name)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +62,33 @@ def test_pictures_with_their_channels_last(layer, shape, order):
     layer(picture.permute(*map(int, order.split(","))))
 
 
+def test_batch_norm_of_such_pictures():
+    norm, picture = nn.BatchNorm2d(3), torch.randn(2, 8, 8, 3)
+    with pytest.raises(ValueError, match=r"input\.movedim\(-1, 1\) puts them first"):
+        norm(picture)
+    norm(picture.movedim(-1, 1))
+    with pytest.raises(ValueError, match=r"must have shape \[4\], got \[3\]"):
+        norm(torch.randn(2, 4, 8, 8))
+
+
+def test_conversions_that_are_meant():
+    with pytest.raises(TypeError, match=r"convert with target\.float\(\)"):
+        F.binary_cross_entropy_with_logits(torch.randn(2), torch.tensor([0, 1]))
+    with pytest.raises(TypeError, match=r"convert with input\.long\(\)"):
+        nn.Embedding(3, 2)(torch.tensor([0.0, 1.0]))
+
+
+def test_float8_says_what_it_is_for():
+    x = torch.ones(2, dtype=torch.float8_e4m3fn)
+    for use in (lambda: x + x, x.exp, x.sum, lambda: F.relu(x)):
+        with pytest.raises(TypeError, match="stored and converted but not computed in"):
+            use()
+    with pytest.raises(TypeError, match="float8_e8m0fnu, which no tensor has here"):
+        torch.ones(2).to(torch.float8_e8m0fnu)
+    with pytest.raises(AttributeError, match="the nearest name is 'float8_e4m3fn'"):
+        torch.float8  # noqa: B018
+
+
 def test_other_channels_get_no_such_hint():
     with pytest.raises(ValueError, match=r"has 4$|has 4\n"):
         nn.Conv2d(3, 8, 3)(torch.randn(1, 4, 32, 32))
@@ -59,6 +101,17 @@ def test_a_learning_rate_is_called_lr(kind):
         kind([weight], learning_rate=0.1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
         kind([weight], speed=0.1)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.SparseAdam])
+def test_what_an_optimiser_takes(kind):
+    model = nn.Linear(1, 1)
+    with pytest.raises(TypeError, match=rf"{kind.__name__}.*not Linear; pass its parameters\(\)"):
+        kind(model, lr=0.1)
+    with pytest.raises(
+        TypeError, match=f"{kind.__name__}: lr must be a number or a tensor, got str"
+    ):
+        kind(model.parameters(), lr="0.1")
 
 
 def test_an_optimiser_may_have_options_of_such_names():
@@ -75,9 +128,24 @@ def test_an_optimiser_may_have_options_of_such_names():
         (b"hello world, no checkpoint\n" * 9, "it begins with 'hello world, no checkpoint'"),
         (b"<!DOCTYPE html>\n<html>Not found</html>" * 9, "a web page was saved"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n" * 9, "git lfs pull"),
-        (b"\x01\x02\x03" * 99, "no opcode|not an opcode|damaged"),
+        (b"\x01\x02\x03" * 99, r"\((no opcode|the byte .* is not an opcode|.*damaged)"),
+        (b"\x93NUMPY\x01\x00v\x00" + b" " * 99, "which numpy.load reads"),
+        (b"\x1f\x8b\x08" + b" " * 99, "compressed by gzip"),
+        (b"\x08\0\0\0\0\0\0\0" + b'{"a":1} ', r"safetensors\.load_file reads"),
+        (pickle.dumps({"a": [1, 2]}), "a plain pickle, which pickle.load reads"),
+        (pickle.dumps(pytest.approx), "a plain pickle, which pickle.load reads"),
     ],
-    ids=["text", "page", "pointer", "bytes"],
+    ids=[
+        "text",
+        "page",
+        "pointer",
+        "bytes",
+        "array",
+        "compressed",
+        "safetensors",
+        "pickle",
+        "function",
+    ],
 )
 def test_files_that_are_no_checkpoints(content, words, tmp_path):
     path = tmp_path / "model.pt"

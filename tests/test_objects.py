@@ -281,6 +281,12 @@ def test_damaged_pickles_are_refused():
             make(s, rl.float32, offset, size, stride)
 
 
+def test_a_storage_of_bytes_is_on_the_cpu():
+    assert rl.UntypedStorage(b"ab", device="cpu").tolist() == [97, 98]
+    with pytest.raises(ValueError, match="copied to the CPU, not to meta"):
+        rl.UntypedStorage(b"ab", device="meta")
+
+
 FOREIGN = (
     "mps xpu mtia hpu xla vulkan ipu hip ve fpga maia lazy mkldnn opengl opencl ideep privateuseone"
 )

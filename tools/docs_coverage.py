@@ -33,12 +33,6 @@ sys.path.insert(0, str(ROOT))
 
 import rushlight as rl  # noqa: E402
 
-# By area: which part of the names has to be documented; tests/test_doc_examples.py looks.
-AT_LEAST = {
-    "ops": 1.0, "nn": 1.0, "nn.functional": 1.0, "nn.init": 1.0, "nn.utils": 1.0, "optim": 1.0,
-    "data": 1.0, "linalg": 1.0, "fft": 1.0, "special": 1.0, "distributions": 1.0,
-    "autograd and func": 0.97, "the rest": 0.98,
-}  # fmt: skip
 AREAS = {
     "nn.functional": "rushlight.nn.functional.",
     "nn.init": "rushlight.nn.init.",

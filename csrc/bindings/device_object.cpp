@@ -1,5 +1,6 @@
 // device_object.cpp: rushlight.device, an immutable value that is also a context manager.
 #include "bindings/handle.h"
+#include "bindings/type_docs.h"
 
 #include <vector>
 
@@ -131,8 +132,7 @@ PyMethodDef methods[] = {
     {},
 };
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("device(type, index=None)\n--\n\nWhere a tensor's bytes live. "
-                                  "In a with statement: where new tensors go.")},
+    {Py_tp_doc, const_cast<char*>(kDeviceDoc)},
     {Py_tp_new, reinterpret_cast<void*>(device_new)},
     {Py_tp_repr, reinterpret_cast<void*>(device_repr)},
     {Py_tp_str, reinterpret_cast<void*>(device_str)},

@@ -1,5 +1,6 @@
 // generator_object.cpp: rushlight.Generator, the default generator and the functions that seed it.
 #include "bindings/handle.h"
+#include "bindings/type_docs.h"
 #include "jit/recorder.h"
 
 #include <cstring>
@@ -162,7 +163,7 @@ PyGetSetDef attributes[] = {
     {},
 };
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("Generator(device='cpu')\n--\n\nA source of random numbers.")},
+    {Py_tp_doc, const_cast<char*>(kGeneratorDoc)},
     {Py_tp_new, reinterpret_cast<void*>(generator_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(generator_dealloc)},
     {Py_tp_repr, reinterpret_cast<void*>(generator_repr)},

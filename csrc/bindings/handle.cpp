@@ -1,5 +1,7 @@
 #include "bindings/handle.h"
 
+#include "bindings/printed_package.h"
+
 #include <cstring>
 
 namespace rush::py {
@@ -13,7 +15,11 @@ Handle optional_attribute(PyObject* o, const char* name) {
   return Handle::maybe(value);
 }
 
-std::string type_name(PyObject* o) { return Py_TYPE(o)->tp_name; }
+std::string type_name(PyObject* o) {
+  if (!is_unsupported_dtype(o)) return Py_TYPE(o)->tp_name;
+  const Handle text = Handle::steal(PyObject_Repr(o));  // its type says nothing: its name does
+  return concat(text_of(text.get()), ", which no tensor has here");
+}
 
 std::string_view text_of(PyObject* str) {
   Py_ssize_t size = 0;

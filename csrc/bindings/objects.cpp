@@ -2,6 +2,7 @@
 // pickled by name. Devices, sizes, type infos and generators have files of their own.
 #include "bindings/handle.h"
 #include "bindings/printed_package.h"
+#include "bindings/type_docs.h"
 
 namespace rush::py {
 namespace {
@@ -76,20 +77,20 @@ PyMethodDef constant_methods[] = {
 };
 
 PyType_Slot dtype_slots[] = {
-    {Py_tp_doc, const_cast<char*>("The type of a tensor's elements.")},
+    {Py_tp_doc, const_cast<char*>(kDtypeDoc)},
     {Py_tp_repr, reinterpret_cast<void*>(constant_repr)},
     {Py_tp_methods, dtype_methods},
     {Py_tp_getset, dtype_attributes},
     {},
 };
 PyType_Slot layout_slots[] = {
-    {Py_tp_doc, const_cast<char*>("How a tensor's elements are stored.")},
+    {Py_tp_doc, const_cast<char*>(kLayoutDoc)},
     {Py_tp_repr, reinterpret_cast<void*>(constant_repr)},
     {Py_tp_methods, constant_methods},
     {},
 };
 PyType_Slot format_slots[] = {
-    {Py_tp_doc, const_cast<char*>("The order of a tensor's dimensions in memory.")},
+    {Py_tp_doc, const_cast<char*>(kMemoryFormatDoc)},
     {Py_tp_repr, reinterpret_cast<void*>(constant_repr)},
     {Py_tp_methods, constant_methods},
     {},

@@ -1,6 +1,7 @@
 // type_info.cpp: finfo and iinfo, the limits of the floating and the integer dtypes.
 #include "bindings/handle.h"
 #include "bindings/printed_package.h"
+#include "bindings/type_docs.h"
 
 #include <cmath>
 
@@ -154,7 +155,7 @@ PyGetSetDef int_attributes[] = {
     {},
 };
 PyType_Slot float_slots[] = {
-    {Py_tp_doc, const_cast<char*>("finfo(type=None)\n--\n\nThe limits of a floating dtype.")},
+    {Py_tp_doc, const_cast<char*>(kFinfoDoc)},
     {Py_tp_new, reinterpret_cast<void*>(finfo_new)},
     {Py_tp_repr, reinterpret_cast<void*>(finfo_repr)},
     {Py_tp_richcompare, reinterpret_cast<void*>(info_compare)},
@@ -163,7 +164,7 @@ PyType_Slot float_slots[] = {
     {},
 };
 PyType_Slot int_slots[] = {
-    {Py_tp_doc, const_cast<char*>("iinfo(type)\n--\n\nThe limits of an integer dtype.")},
+    {Py_tp_doc, const_cast<char*>(kIinfoDoc)},
     {Py_tp_new, reinterpret_cast<void*>(iinfo_new)},
     {Py_tp_repr, reinterpret_cast<void*>(iinfo_repr)},
     {Py_tp_richcompare, reinterpret_cast<void*>(info_compare)},

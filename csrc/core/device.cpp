@@ -1,8 +1,11 @@
 #include "core/device.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <iterator>
 #include <optional>
+#include <string>
 
 #include "core/error.h"
 #include "core/foreign_device.h"
@@ -37,6 +40,25 @@ std::optional<Device> find_device(std::string_view text, int count) {
   return std::nullopt;
 }
 
+// What was meant by a name that is not known: "GPU", "CUDA", "cuda0".
+std::string device_hint(std::string_view text) {
+  std::string type, index;
+  for (const char c : text) {
+    if (std::isdigit(static_cast<unsigned char>(c))) {
+      index += c;
+    } else if (c != ':') {
+      type += char(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  const char* colon = index.empty() ? "" : ":";
+  if (type == "gpu" || type == "nvidia")
+    return concat("; a GPU's name is 'cuda", colon, index, "'");
+  const auto* end = kNames + kDeviceTypeCount;
+  if (std::find(kNames, end, type) != end) return concat("; write '", type, colon, index, "'");
+  const bool foreign = std::find(end, std::end(kNames), type) != std::end(kNames);
+  return foreign ? "; that name is known for comparisons alone" : "";
+}
+
 }  // namespace
 
 Device default_device() { return t_default_device; }
@@ -51,10 +73,8 @@ std::ostream& operator<<(std::ostream& os, Device device) {
 
 Device parse_device(std::string_view text) {
   if (const auto found = find_device(text, kDeviceTypeCount)) return *found;
-  const std::string_view type = text.substr(0, text.find(':'));
-  const bool gpu = type == "gpu" || type == "GPU" || type == "nvidia";
   fail(ErrorKind::Runtime, "device", "unknown device '", text,
-       "': expected 'cpu', 'cuda', 'cuda:N' or 'meta'", gpu ? "; a GPU's name is 'cuda'" : "");
+       "': expected 'cpu', 'cuda', 'cuda:N' or 'meta'", device_hint(text));
 }
 
 std::optional<Device> find_foreign_device(std::string_view text) {

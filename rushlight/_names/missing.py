@@ -51,7 +51,8 @@ class MissingNameError(AttributeError):
         lower = {}
         for name in sorted(names, key=lambda n: n[0].isupper() == same_case):
             lower[name.lower()] = name  # of Normal and normal, the one written alike
-        found = difflib.get_close_matches(self.name.lower(), lower, n=1, cutoff=0.6)
+        longer = sorted(n for n in lower if n.startswith(f"{self.name.lower()}_"))
+        found = longer or difflib.get_close_matches(self.name.lower(), lower, n=1, cutoff=0.6)
         return lower[found[0]] if found else None
 
 

@@ -39,10 +39,21 @@ class UnsupportedOperatorError(OnnxExporterError):
 
 
 class ONNXProgram:
-    """A model in ONNX's form.
+    """A model in ONNX's form: `export` makes it, `save` writes it, a call runs it in onnxruntime.
 
     Arguments:
-        model_proto: the ModelProto of the package onnx.
+        model_proto (onnx.ModelProto): the model, as the package onnx has it.
+
+    Raises:
+        ImportError: when it is called where onnxruntime is not installed.
+
+    Differences from PyTorch: it holds `model_proto` alone, no `model` of the package onnx_ir.
+
+    Example:
+        >>> program = rl.onnx.export(nn.ReLU(), rl.zeros(3))
+        >>> same = rl.onnx.ONNXProgram(program.model_proto)
+        >>> same(rl.tensor([-1.0, 0.0, 2.0]))
+        [tensor([0., 0., 2.])]
     """
 
     def __init__(self, model_proto: Any) -> None:
@@ -105,26 +116,39 @@ def export(
 ) -> ONNXProgram:  # fmt: skip
     """Writes a model as ONNX, by a trace with the example inputs.
 
-    f: a path, or an open file; with external_data, the weights of a path go to "<f>.data".
-    dynamic_axes: {name of an input or output: {dim: name} or [dims]}, dims whose sizes may change;
-    dynamic_shapes: the same by input, in a dict or a tuple. training: TrainingMode.EVAL, PRESERVE
-    or TRAINING. verify: the result is compared with the model's, by onnxruntime.
-
     Arguments:
-        model: a module or a function.
-        args: the example inputs: a tuple, or one tensor.
-        f: where to write; None only returns the program.
-        kwargs: named example inputs.
-        input_names, output_names: names of the inputs and outputs.
-        opset_version: of ONNX's operators; None is the default.
-        external_data, dynamic_axes, dynamic_shapes, training, verify: as said above.
+        model (Module or function): what to write; a traced or scripted one as well.
+        args (tuple or Tensor): the example inputs.
+        f (path or open file, optional): where to write; None only returns the program.
+        kwargs (dict, optional): named example inputs.
+        input_names, output_names (list of str, optional): names of the inputs and outputs.
+        opset_version (int, optional): of ONNX's operators, 18 or newer; None is 18.
+        external_data (bool): the weights of a path go to a file beside it, "<f>.data".
+        dynamic_axes (dict, optional): dims whose sizes may change: {name of an input or output:
+            {dim: name} or [dims]}.
+        dynamic_shapes (dict or tuple, optional): the same, by input.
+        training (TrainingMode): EVAL, PRESERVE or TRAINING: the mode for the time of the export.
+        verify (bool): compare what onnxruntime computes with what the model does.
         custom_translation_table: not supported; one that is not empty raises.
         verbose, dynamo, report, optimize, profile, dump_exported_program, artifacts_dir: accepted.
         fallback, export_params, keep_initializers_as_inputs, do_constant_folding: accepted.
 
+    Returns:
+        ONNXProgram: the model, also where it has been written.
+
     Raises:
         ImportError: where the package onnx is not installed.
         ValueError: for an opset_version that cannot be written.
+        UnsupportedOperatorError: for an operator without a translation; it names the line.
+
+    Differences from PyTorch: one exporter, whatever `dynamo` says.
+
+    Example:
+        >>> names = {"input_names": ["x"], "output_names": ["y"]}
+        >>> program = rl.onnx.export(nn.Linear(3, 2), rl.zeros(1, 3), **names,
+        ...                          dynamic_axes={"x": {0: "batch"}})
+        >>> [x.name for x in program.model_proto.graph.input], program(rl.zeros(5, 3))[0].shape
+        (['x'], rushlight.Size([5, 2]))
     """
     _needs_onnx()
     opset = DEFAULT if opset_version is None else opset_version

@@ -20,14 +20,34 @@ _MORE = _layer_operators  # it fills OPERATORS
 def load(f: str | os.PathLike[str] | Any, *, requires_grad: bool = True) -> fx.GraphModule:
     """A module that does what an ONNX file says; its graph can be looked at and changed with fx.
 
-    f: a path, an open file, or a ModelProto. Weights of floating point become parameters (with
-    requires_grad), other initializers buffers. Operators that are not known are named.
+    Weights of floating point become parameters, other initializers buffers.
 
     Arguments:
-        f: as said above.
-        requires_grad: whether the parameters need gradients.
+        f (path, open file or onnx.ModelProto): the model.
+        requires_grad (bool): whether the parameters need gradients.
+
+    Returns:
+        fx.GraphModule: with a `forward` of the model's inputs, in their order.
+
+    Raises:
+        ImportError: where the package onnx is not installed.
+        ValueError: for a file that is no valid model.
+        NotImplementedError: for operators and dtypes that are not known; it names them.
+
+    Differences from PyTorch: it has no such function.
+
+    Example:
+        >>> program = rl.onnx.export(nn.Linear(3, 2), rl.zeros(1, 3))
+        >>> model = rl.onnx.load(program.model_proto, requires_grad=False)
+        >>> model(rl.zeros(1, 3)).shape, [p.requires_grad for p in model.parameters()]
+        (rushlight.Size([1, 2]), [False, False])
     """
-    import onnx
+    try:
+        import onnx
+    except ImportError:
+        raise ImportError(
+            "onnx.load: reading ONNX needs the package onnx; pip install onnx"
+        ) from None
     from google.protobuf.message import DecodeError
 
     try:

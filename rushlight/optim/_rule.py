@@ -258,6 +258,8 @@ def check_lr(name: str, lr: Any) -> None:
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError(f"{name}: a tensor as lr must have one element, "
                          f"this one has shape {tuple(lr.shape)}")  # fmt: skip
+    if not hasattr(lr, "__float__"):
+        raise TypeError(f"{name}: lr must be a number or a tensor, got {type(lr).__name__}")
     check(name, lr >= 0.0, "lr must be at least 0", lr)
 
 

@@ -179,6 +179,10 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError(f"{type(self).__name__}: 'params' must be an iterable of tensors or "
                             "dicts, not a tensor; put it into a list")  # fmt: skip
+        if not isinstance(params, Iterable):
+            hint = "; pass its parameters()" if hasattr(params, "parameters") else ""
+            raise TypeError(f"{type(self).__name__}: 'params' must be an iterable of tensors or "
+                            f"dicts, not {type(params).__name__}{hint}")  # fmt: skip
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups: list[Any] = list(params)

@@ -6,7 +6,7 @@ import math
 
 from rushlight import _C
 from rushlight._C import Tensor
-from rushlight.optim._rule import EachParameter, at_places_of, check, check_betas
+from rushlight.optim._rule import EachParameter, at_places_of, check, check_betas, check_lr
 from rushlight.optim.optimizer import ParamsT
 
 __all__ = ["SparseAdam"]
@@ -40,11 +40,7 @@ class SparseAdam(EachParameter):
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
                  betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
                  maximize: bool = False) -> None:  # fmt: skip
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError(
-                f"SparseAdam: a tensor as lr must have one element, this one has shape "
-                f"{tuple(lr.shape)}"
-            )
+        check_lr("SparseAdam", lr)
         check("SparseAdam", lr > 0.0, "lr must be above 0", lr)
         check("SparseAdam", eps > 0.0, "eps must be above 0", eps)
         check_betas("SparseAdam", betas)

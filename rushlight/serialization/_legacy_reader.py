@@ -15,6 +15,34 @@ from rushlight.storage import TypedStorage
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _VERSION = 1001
+_PLAIN_PICKLE = (
+    "load: this is not a file that save wrote, but perhaps a plain pickle, which pickle.load reads "
+    "if you trust where it comes from"
+)
+
+
+_OTHER_FILES = {
+    b"\x93NUMPY": "an array of NumPy's, which numpy.load reads",
+    b"\x89HDF": "an HDF5 file, as Keras writes them, which h5py reads",
+    b"GGUF": "a GGUF file, the format of llama.cpp",
+    b"\x1f\x8b": "compressed by gzip, so that it has to be decompressed first",
+    b"BZh": "compressed by bzip2, so that it has to be decompressed first",
+    b"\xfd7zXZ": "compressed by xz, so that it has to be decompressed first",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd, so that it has to be decompressed first",
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+}
+
+
+def _other_kind(data):
+    """What the file is, where its first bytes tell, or ""."""
+    for start, kind in _OTHER_FILES.items():
+        if data[: len(start)] == start:
+            return f"it is {kind}"
+    header = int.from_bytes(data[:8], "little")
+    if data[8:9] == b"{" and header + 8 <= len(data):
+        return "it is a safetensors file, which rushlight.utils.safetensors.load_file reads"
+    return ""
 
 
 def _first_words(data):
@@ -41,14 +69,15 @@ def load_legacy(data, map_location, load_pickle, encoding):
     try:
         magic = header.next()
     except pickle.UnpicklingError as error:
+        known = _other_kind(data) or _first_words(data) or str(error).removeprefix("load: ")
+        if data[:1] == b"\x80":  # as pickles begin
+            raise pickle.UnpicklingError(f"{_PLAIN_PICKLE} ({known})") from None
         raise pickle.UnpicklingError(
             "load: this is not a file that save wrote: neither a zip archive nor a pickle "
-            f"({_first_words(data) or error})"
+            f"({known})"
         ) from None
     if magic != _MAGIC:
-        raise RuntimeError(
-            "load: this is not a file that save wrote: its first number is not known"
-        )
+        raise RuntimeError(_PLAIN_PICKLE)
     version, about = header.next(), header.next()
     if version != _VERSION:
         raise RuntimeError(f"load: the file's format version {version!r:.40} is not known")

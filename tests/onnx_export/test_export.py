@@ -504,3 +504,11 @@ def test_functions_that_other_threads_apply_meanwhile():
         thread.join()
     assert not failed and not exporter.is_in_onnx_export()
     assert_swish_has_a_gradient()
+
+
+@pytest.mark.parametrize("use", [lambda: rl.onnx.load("x.onnx"),
+                                 lambda: rl.onnx.export(rl.sin, rl.ones(1))])  # fmt: skip
+def test_without_the_package_the_error_says_what_to_install(monkeypatch, use):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match="pip install onnx"):
+        use()

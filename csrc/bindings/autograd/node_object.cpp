@@ -14,6 +14,7 @@
 #include "autograd/accumulate_grad.h"
 #include "autograd/node_name.h"
 #include "bindings/autograd/saved_values.h"
+#include "bindings/type_docs.h"
 
 namespace rush::py {
 
@@ -188,7 +189,7 @@ PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, getset},
     {Py_tp_members, members},
-    {Py_tp_doc, const_cast<char*>("A node of the graph that backward walks.")},
+    {Py_tp_doc, const_cast<char*>(kNodeDoc)},
     {},
 };
 PyType_Spec spec = {"rushlight.autograd.graph.Node", sizeof(NodeObject), 0,

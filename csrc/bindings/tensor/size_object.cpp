@@ -1,6 +1,7 @@
 // size_object.cpp: rushlight.Size, a tuple of ints whose slices, sums and products are Sizes too.
 #include "bindings/handle.h"
 #include "bindings/printed_package.h"
+#include "bindings/type_docs.h"
 
 namespace rush::py {
 namespace {
@@ -91,7 +92,7 @@ PyMethodDef methods[] = {
     {},
 };
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("Size(sizes=())\n--\n\nThe sizes of a tensor, a tuple of ints.")},
+    {Py_tp_doc, const_cast<char*>(kSizeDoc)},
     {Py_tp_new, reinterpret_cast<void*>(size_new)},
     {Py_tp_repr, reinterpret_cast<void*>(size_repr)},
     {Py_tp_methods, methods},

@@ -1,6 +1,7 @@
 // storage_object.cpp: rushlight.UntypedStorage, the bytes under tensors as an object of their own.
 #include "bindings/data/processes.h"
 #include "bindings/handle.h"
+#include "bindings/type_docs.h"
 #include "core/device_memory.h"
 #include "jit/recorder.h"
 
@@ -49,6 +50,8 @@ PyObject* storage_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
       check_argument(size >= 0, "UntypedStorage", "the size must not be negative, got ", size);
       return wrap_storage(Storage::allocate(device, size_t(size)), type);
     }
+    check_argument(device.is_cpu(), "UntypedStorage", "bytes are copied to the CPU, not to ",
+                   device);
     struct View : Py_buffer {
       ~View() { PyBuffer_Release(this); }
     } view{};
@@ -237,8 +240,7 @@ PyGetSetDef attributes[] = {
     {},
 };
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("UntypedStorage(data=0, *, device='cpu')\n--\n\n"
-                                  "The bytes under one or more tensors.")},
+    {Py_tp_doc, const_cast<char*>(kStorageDoc)},
     {Py_tp_new, reinterpret_cast<void*>(storage_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(storage_dealloc)},
     {Py_tp_repr, reinterpret_cast<void*>(storage_repr)},

@@ -22,6 +22,7 @@
 #include "bindings/call/dispatch.h"
 #include "bindings/call/torch_function.h"
 #include "bindings/handle.h"
+#include "bindings/type_docs.h"
 
 namespace rush::py {
 
@@ -270,7 +271,7 @@ bool make_tensor_type(PyObject* module) {
       slot(Py_tp_repr, tensor_repr),         slot(Py_tp_methods, all_methods()),
       slot(Py_tp_getset, all_getset()),      slot(Py_tp_members, members),
   };
-  slots.push_back({Py_tp_doc, const_cast<char*>("A multi-dimensional array of one dtype.")});
+  slots.push_back({Py_tp_doc, const_cast<char*>(kTensorDoc)});
   for (PyType_Slot* s = number_slots; s->slot; ++s) slots.push_back(*s);
   slots.push_back({});
   PyType_Spec spec = {"rushlight.Tensor", sizeof(TensorObject), 0,

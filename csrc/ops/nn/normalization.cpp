@@ -387,6 +387,11 @@ void check_parameter(const char* op, const char* what, const Tensor& x, const Te
 void check_image(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_shape(x.dim() >= 2, op, "input needs a batch and a channel dim, got shape ", x.sizes());
   check_dtype(is_floating(x.dtype()), op, "not implemented for ", x.dtype(), " tensors");
+  const bool channels_last = x.dim() > 2 && weight.defined() && weight.dim() == 1 &&
+                             weight.numel() != x.sizes()[1] && weight.numel() == x.sizes().back();
+  check_shape(!channels_last, op, "weight has ", weight.defined() ? weight.numel() : 0,
+              " channels, input of shape ", x.sizes(), " has ", x.sizes()[1],
+              "; its channels seem to be last: input.movedim(-1, 1) puts them first");
   check_parameter(op, "weight", x, weight, Dims{x.sizes()[1]});
   check_parameter(op, "bias", x, bias, Dims{x.sizes()[1]});
 }

@@ -31,8 +31,10 @@ static_assert(int(DType::Bool) == 0 && int(DType::UInt16) == 6 && int(DType::Flo
 template <auto fn>
 void require_kernel(const char* op, DType t) {
   constexpr uint32_t types = info(fn).types;
-  if (!(types >> int(t) & 1)) [[unlikely]]
+  if (!(types >> int(t) & 1)) [[unlikely]] {
+    if (is_float8(t)) op::fail_for_float8(op, t);
     fail(ErrorKind::DType, op, "not implemented for ", t, " tensors");
+  }
 }
 
 // The promoted type of three operands.

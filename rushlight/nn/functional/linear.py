@@ -55,7 +55,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None,
                 [0., 0.]])
     """
     if input.is_floating_point() or input.is_complex() or input.dtype == _C.bool:
-        raise _C.DTypeError(f"embedding: indices must be integers, got {input.dtype}")
+        raise _C.DTypeError(
+            f"embedding: indices must be integers, got {input.dtype}: convert with input.long()"
+        )
     if weight.dim() != 2:
         raise _C.ShapeError(f"embedding: weight must have 2 dims, got {list(weight.shape)}")
     padding_idx = row_to_skip("embedding", padding_idx, weight.shape[0])

@@ -317,7 +317,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     if not target.is_floating_point():
         raise _C.DTypeError(
             f"binary_cross_entropy_with_logits: the target must be floating point, got "
-            f"{target.dtype}"
+            f"{target.dtype}: convert with target.float()"
         )
     if weight is None and pos_weight is None:
         loss = fused_loss(4, input, target, 0.0, reduction)

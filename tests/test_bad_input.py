@@ -133,6 +133,27 @@ def test_full_overlap_is_fine():
     assert x.tolist() == [1, 4, 9, 16]
 
 
+@pytest.mark.parametrize("call", [
+    lambda x, out: rl.gather(x, 1, rl.zeros(2, 2, dtype=rl.int64), out=out(rl.float64)),
+    lambda x, out: rl.aminmax(x, dim=0, out=(rl.empty(2), out(rl.float64, 2))),
+    lambda x, out: rl.aminmax(x, dim=0, out=(out(rl.float64, 2), rl.empty(2))),
+    lambda x, out: rl.complex(x.double(), x.double(), out=out(rl.complex64)),
+    lambda x, out: rl.polar(x, x, out=out(rl.complex128)),
+    lambda x, out: rl.multinomial(x, 1, out=out(rl.int32, 2, 1)),
+])  # fmt: skip
+def test_outputs_of_the_result_s_own_dtype(call):
+    """PyTorch refuses these, though the result could be converted."""
+    made = []
+
+    def out(dtype, *shape):
+        made.append(rl.full(shape or (2, 2), 7, dtype=dtype))
+        return made[0]
+
+    with pytest.raises(RuntimeError, match="expected out to be"):
+        call(rl.ones(2, 2), out)
+    assert (made[0] == 7).all()
+
+
 def test_out_is_untouched_after_a_failure():
     for call in (
         lambda o: rl.matmul(rl.zeros(2, 3), rl.zeros(2, 3), out=o),

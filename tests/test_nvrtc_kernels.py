@@ -34,6 +34,7 @@ CPP = {
 }
 CPP |= {"c64": "rush::complex<float>", "c128": "rush::complex<double>"}
 CPP |= {t: f"rush::{t}" for t in "u8 i8 i16 i32 i64 u16 u32 u64".split()}
+STORED = CPP | {"bool": "rush::truth"}  # as elements lie in memory
 SIZES = {"bool": 1, "bf16": 2} | {t: int(t[1:]) // 8 for t in CPP if t[1:].isdigit()}
 COMPUTE = {t: t for t in CPP} | {"f16": "f32", "bf16": "f32"}
 REAL = {t: t for t in CPP} | {"c64": "f32", "c128": "f64"}
@@ -122,7 +123,7 @@ def pointwise_name(arity, fn, t, flat=False):
     inputs = [t] * {"unary": 1, "binary": 2, "ternary": 3}[arity]
     if name == "Where":
         inputs[0] = "bool"
-    types = ", ".join(CPP[x] for x in (out, *inputs))
+    types = ", ".join(STORED[x] for x in (out, *inputs))
     kind, how = ("flat", pack_width(out, *inputs)) if flat else ("strided", "rush::u32")
     return f"rush::pointwise_{kind}<{functor}, {fn['params']}, {compute}, {how}, {types}>"
 
@@ -151,7 +152,8 @@ def test_pointwise_mixed_types_and_long_indices(nvrtc):
         f"rush::pointwise_strided<{add}, float, rush::u64, rush::half, rush::u8, rush::bfloat16>",
         f"rush::pointwise_flat<{add}, float, 2, double, float, rush::i64>",
         f"rush::pointwise_rows<{add}, float, 4, float, float, rush::bfloat16>",
-        "rush::pointwise_flat<rush::functors::AddAlpha<double>, 1, double, 1, double, bool, float>",
+        "rush::pointwise_flat<rush::functors::AddAlpha<double>, 1, double, 1, double, rush::truth, "
+        "float>",
     ]
     compile_all(nvrtc, "pointwise.cu", names)
 
@@ -161,7 +163,8 @@ FLOAT8 = [f"rush::float8_{kind}" for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m
 
 def test_what_moves_and_compares_float8(nvrtc):
     pairs = [(t, "float") for t in FLOAT8] + [("rush::half", t) for t in FLOAT8]
-    pairs += [("bool", FLOAT8[0]), ("rush::i64", FLOAT8[1]), (FLOAT8[2], "rush::complex<float>")]
+    pairs += [(STORED["bool"], FLOAT8[0]), (FLOAT8[2], STORED["bool"])]
+    pairs += [("rush::i64", FLOAT8[1]), (FLOAT8[2], "rush::complex<float>")]
     names = [f"rush::copy_flat<{to}, {source}, 2>" for to, source in pairs]
     names += [f"rush::fill_flat<{t}, 16>" for t in FLOAT8]
     names += [f"rush::fill_strided<{t}, rush::u64>" for t in FLOAT8[:1]]
@@ -169,15 +172,15 @@ def test_what_moves_and_compares_float8(nvrtc):
     names = []
     for t in FLOAT8[:2]:
         names += [
-            f"rush::pointwise_flat<rush::functors::Eq, 0, float, 16, bool, {t}, {t}>",
-            f"rush::pointwise_flat<rush::functors::IsNan, 0, float, 16, bool, {t}>",
+            f"rush::pointwise_flat<rush::functors::Eq, 0, float, 16, rush::truth, {t}, {t}>",
+            f"rush::pointwise_flat<rush::functors::IsNan, 0, float, 16, rush::truth, {t}>",
             f"rush::pointwise_flat<rush::functors::Abs, 0, float, 16, {t}, {t}>",
-            f"rush::pointwise_strided<rush::functors::Where, 0, float, rush::u32, {t}, bool, "
-            f"{t}, {t}>",
+            f"rush::pointwise_strided<rush::functors::Where, 0, float, rush::u32, {t}, "
+            f"rush::truth, {t}, {t}>",
         ]
     compile_all(nvrtc, "pointwise.cu", names)
     compile_all(nvrtc, "reduce.cu", [
-        f"rush::reduce<rush::folds::Any, {FLOAT8[0]}, bool, rush::u32, 16, false>"
+        f"rush::reduce<rush::folds::Any, {FLOAT8[0]}, rush::truth, rush::u32, 16, false>"
     ])  # fmt: skip
     compile_all(nvrtc, "index.cu", [f"rush::scatter<rush::ScatterSet, {FLOAT8[0]}, rush::u32>"])
 
@@ -195,9 +198,10 @@ def copy_kernels():
     for t in CPP:
         names = [f"rush::fill_flat<{CPP[t]}, {pack_width(t)}>"]
         names += [f"rush::fill_strided<{CPP[t]}, rush::u32>"]
-        names += [f"rush::copy_strided<{CPP[t]}, {CPP[x]}, rush::u32>" for x in CPP]
+        names += [f"rush::copy_strided<{STORED[t]}, {STORED[x]}, rush::u32>" for x in CPP]
         names += [
-            f"rush::copy_flat<{CPP[t]}, {CPP[x]}, {pack_width(t, x)}>" for x in ("f32", "i64")
+            f"rush::copy_flat<{STORED[t]}, {STORED[x]}, {pack_width(t, x)}>"
+            for x in ("f32", "i64", "bool")
         ]
         yield t, names
     for w in WIDTHS:
@@ -230,7 +234,7 @@ def scan_kernels():
         names = []
         for fn, out in fns:
             element = wide(out if fn in ("Sum", "Prod") else t)
-            kind = f"<rush::scans::{fn}<{CPP[element]}>, {CPP[t]}, {CPP[out]}, rush::u32"
+            kind = f"<rush::scans::{fn}<{CPP[element]}>, {STORED[t]}, {STORED[out]}, rush::u32"
             width = 4 if SIZES[t] <= 4 else 16 // SIZES[t]
             names += [
                 f"rush::scan_rows{kind}, {width}, 32>",
@@ -249,16 +253,16 @@ def index_kernels():
     for w in WIDTHS:
         yield w, [f"rush::read_at<{w}, {i}>" for i in INDICES]
     for t in (*FLOATS, *INTS, *UNSIGNED, "bool"):
-        yield f"{t} between", [f"rush::check_between<{CPP[t]}, {i}>" for i in INDICES]
+        yield f"{t} between", [f"rush::check_between<{STORED[t]}, {i}>" for i in INDICES]
     for i in INDICES:
         yield i, [f"rush::add_offsets<{i}>", f"rush::check_indices<{i}>"]
     for t in CPP:
         fns = ["Set", "Add", "Mul"] + (["Max", "Min"] if t not in COMPLEX else [])
-        yield t, [f"rush::scatter<rush::Scatter{fn}, {CPP[t]}, rush::u32>" for fn in fns]
+        yield t, [f"rush::scatter<rush::Scatter{fn}, {STORED[t]}, rush::u32>" for fn in fns]
         each = [fn for fn in fns if t != "c128" or fn in ("Set", "Add")]
         yield (
             f"{t} each",
-            [f"rush::scatter_each<rush::Scatter{fn}, {CPP[t]}, rush::u32>" for fn in each],
+            [f"rush::scatter_each<rush::Scatter{fn}, {STORED[t]}, rush::u32>" for fn in each],
         )
 
 
@@ -266,7 +270,7 @@ def sort_kernels():
     for t in CPP:
         if t in COMPLEX:
             continue
-        own, places = CPP[t], ("rush::u32", "rush::u64")
+        own, places = STORED[t], ("rush::u32", "rush::u64")
         items = 8 if SIZES[t] == 8 else 16
         names = [f"rush::sort_blocks<{own}, {i}>" for i in (4, 2 * items)]
         if t == "f32":
@@ -307,8 +311,8 @@ def search_kernels():
 
 def unique_kernels():
     for t in CPP:
-        names = [f"rush::mark_runs<{CPP[t]}>"]
-        yield t, names + ([f"rush::merge_slices<{CPP[t]}>"] if t not in COMPLEX else [])
+        names = [f"rush::mark_runs<{STORED[t]}>"]
+        yield t, names + ([f"rush::merge_slices<{STORED[t]}>"] if t not in COMPLEX else [])
 
 
 def ranges_kernels():
@@ -326,24 +330,24 @@ def sampling_kernels():
 def select_kernels():
     for t in CPP:
         if t not in COMPLEX:
-            yield t, [f"rush::{k}<{CPP[t]}>" for k in ("pick_rows", "mode_runs", "mode_join")]
+            yield t, [f"rush::{k}<{STORED[t]}>" for k in ("pick_rows", "mode_runs", "mode_join")]
 
 
 def select_rows_kernels():
     for t in CPP:
         if t not in COMPLEX and SIZES[t] <= 4:
-            yield t, [f"rush::select_rows<{CPP[t]}, {items}>" for items in (4, 8, 16, 32)]
+            yield t, [f"rush::select_rows<{STORED[t]}, {items}>" for items in (4, 8, 16, 32)]
 
 
 def select_long_kernels():
     for t in CPP:
         if t not in COMPLEX:
             kernels = ("count", "narrow", "tally", "find", "gather")
-            yield t, [f"rush::select_{k}<{CPP[t]}>" for k in kernels]
+            yield t, [f"rush::select_{k}<{STORED[t]}>" for k in kernels]
 
 
 def reduce_of(fold, x, out):
-    types = f"rush::folds::{fold}, {CPP[x]}, {CPP[out]}"
+    types = f"rush::folds::{fold}, {STORED[x]}, {STORED[out]}"
     yield f"rush::reduce<{types}, rush::u32, 1, false>"
     yield f"rush::reduce<{types}, rush::u32, 1, true>"
     yield f"rush::reduce_merge<{types}, rush::u32, false>"
@@ -578,7 +582,7 @@ def resample_kernels():
     yield "bytes", [f"rush::unfold<{w}>" for w in WIDTHS]
     yield (
         "others",
-        [f"rush::fold<{CPP[t]}, {CPP[t]}>" for t in COMPLEX] + ["rush::fold<float, bool>"],
+        [f"rush::fold<{CPP[t]}, {CPP[t]}>" for t in COMPLEX] + ["rush::fold<float, rush::truth>"],
     )
 
 

@@ -356,3 +356,138 @@ def test_sums_of_quantized_tensors_are_modules():
     assert (made(x) - want).abs().max() < 0.02
     with pytest.raises(ValueError, match="qconfig"):
         aq.prepare(Joined())
+
+
+SCALES, ZEROS = rl.tensor([0.5, 0.25, 0.125], dtype=rl.float64), rl.tensor([0, 3, -5])
+CHANNELS = rl.quantize_per_channel(
+    rl.linspace(-3, 3, 24).reshape(2, 3, 4), SCALES, ZEROS, 1, rl.qint8
+)
+
+
+@pytest.mark.parametrize("move", [
+    lambda x: x.view(2, 3, 2, 2), lambda x: x.reshape(1, 2, 3, 4), lambda x: x.flatten(2),
+    lambda x: x.permute(2, 1, 0), lambda x: x.transpose(0, 1), lambda x: x.mT,
+    lambda x: x.unsqueeze(0), lambda x: x[:, 1:], lambda x: x[..., 2], lambda x: x[0],
+    lambda x: x[:, 1], lambda x: x[:, 2:], lambda x: x[:, rl.tensor([2, 0])], lambda x: x.flip(1),
+    lambda x: x.expand(2, 3, 4), lambda x: x.narrow(1, 0, 2), lambda x: x.index_select(2, FIRST),
+    lambda x: x.repeat(1, 2, 1), lambda x: x.movedim(1, 0), lambda x: x[1, 2, 3], lambda x: x[None],
+    lambda x: x.roll(1, 1), lambda x: x.unflatten(2, (2, 2)), lambda x: x[1, :, 2].view_as(SCALES),
+])  # fmt: skip
+def test_moving_what_is_quantized_by_channel(move):
+    moved = move(CHANNELS)
+    assert moved.is_quantized
+    assert rl.equal(moved.dequantize(), move(CHANNELS.dequantize()))
+    assert rl.equal(moved.int_repr(), move(CHANNELS.int_repr()))
+
+
+FIRST = rl.tensor([0, 3])
+
+
+def test_where_channels_lie_afterwards():
+    x = CHANNELS.transpose(0, 1)[:2].contiguous()
+    assert x.qscheme() == rl.per_channel_affine
+    assert x.q_per_channel_axis() == 0
+    assert x.q_per_channel_scales().tolist() == [0.5, 0.25]
+    assert x.q_per_channel_zero_points().tolist() == [0, 3]
+    one = CHANNELS.select(1, 2)  # of one channel
+    assert one.qscheme() == rl.per_tensor_affine
+    assert (one.q_scale(), one.q_zero_point()) == (0.125, -5)
+    parts = CHANNELS.split(2, 1)
+    assert parts[0].q_per_channel_scales().tolist() == [0.5, 0.25]
+    assert [p.q_scale() for p in CHANNELS.unbind(1)] == SCALES.tolist()
+    view = CHANNELS.view(2, 3, 4)
+    assert view.data_ptr() == CHANNELS.data_ptr()
+    lonely = rl.quantize_per_channel(rl.ones(1, 2), SCALES[:1], ZEROS[:1], 0, rl.qint8)
+    assert lonely.view(1, 2).q_per_channel_axis() == 0
+    assert lonely[0].q_scale() == 0.5
+    with pytest.raises(NotImplementedError, match=r"dims \[0, 1\]"):
+        CHANNELS.view(4, 6)
+    with pytest.raises(NotImplementedError, match="nothing is left"):
+        CHANNELS[:0]
+
+
+@pytest.mark.parametrize("dtype", [rl.quint8, rl.qint8, rl.qint32])
+@pytest.mark.parametrize("name", ["sigmoid", "tanh"])
+def test_functions_of_a_known_range(dtype, name):
+    """All integers share the range, whose ends are the first and the last of them."""
+    zero = 128 if dtype == rl.quint8 else 0
+    x = rl.quantize_per_tensor(rl.linspace(-6, 6, 121), 0.1, zero, dtype)
+    y = getattr(rl, name)(x)
+    low, high = bounds(dtype)
+    assert y.dtype == dtype
+    assert y.q_scale() == (1 if name == "sigmoid" else 2) / (high - low + 1)
+    assert y.q_zero_point() == (low if name == "sigmoid" else (low + high + 1) // 2)
+    want = getattr(rl, name)(x.dequantize())
+    assert (y.dequantize() - want).abs().max() <= max(y.q_scale(), 2e-7)
+
+
+def bounds(dtype):
+    info = rl.iinfo({rl.quint8: rl.uint8, rl.qint8: rl.int8, rl.qint32: rl.int32}[dtype])
+    return info.min, info.max
+
+
+class TestMovingAverages:
+    X = rl.tensor([[-1.0, 0.5, 2.0, 3.0], [0.1, 0.2, 0.3, 4.0], [-5.0, -1.0, -2.0, -3.0]])
+
+    def run(self, observes, rounds, buffers, low=0, high=255, axis=0, by_row=False, even=False):
+        on = [rl.tensor([int(flag)]) for flag in (observes, rounds)]
+        x = self.X.clone().requires_grad_()
+        y = rl.fused_moving_avg_obs_fake_quant(
+            x, *on, *buffers, 0.01, low, high, axis, by_row, even
+        )
+        y.sum().backward()
+        return y.detach(), x.grad
+
+    def buffers(self, low, high, n=1):
+        steps = rl.full((n,), 0.1), rl.zeros(n, dtype=rl.int32)
+        return rl.full((n,), low), rl.full((n,), high), *steps
+
+    def test_nothing_is_on(self):
+        buffers = self.buffers(-0.5, 0.75)
+        y, grad = self.run(False, False, buffers)
+        assert rl.equal(y, self.X) and (grad == 1).all()
+        assert buffers[0] == -0.5 and buffers[2] == rl.tensor(0.1)
+
+    def test_infinite_ranges_begin_with_what_is_seen(self):
+        buffers = self.buffers(rl.inf, -rl.inf)
+        y, grad = self.run(True, True, buffers)
+        assert [b.item() for b in buffers[:2]] == [-5, 4]
+        assert buffers[2].item() == pytest.approx(9 / 255) and buffers[3].item() == 142
+        assert (grad == 1).all()
+        assert (y - self.X).abs().max() < 9 / 255
+
+    def test_others_move(self):
+        buffers = self.buffers(-0.5, 0.75)
+        y, grad = self.run(True, True, buffers)
+        assert buffers[0].item() == pytest.approx(-0.545)
+        assert buffers[1].item() == pytest.approx(0.7825)
+        assert buffers[3].item() == 105
+        assert grad[0].tolist() == [0, 1, 0, 0]  # cut off where it is zero
+        assert y.max().item() == pytest.approx(0.78088, abs=1e-5)
+
+    def test_steps_follow_ranges_that_do_not_move(self):
+        buffers = self.buffers(-0.5, 0.75)
+        self.run(False, True, buffers, -128, 127)
+        assert buffers[2].item() == pytest.approx(1.25 / 255) and buffers[3].item() == -26
+
+    def test_rows(self):
+        buffers = rl.empty(0), rl.empty(0), rl.empty(0), rl.empty(0, dtype=rl.int32)
+        y, _ = self.run(True, True, buffers, by_row=True)
+        assert buffers[0].tolist() == self.X.amin(1).tolist()
+        assert buffers[1].tolist() == self.X.amax(1).tolist()
+        assert buffers[3].tolist() == [64, 0, 255]
+        assert y[1, 3] == 4 and y[2, 0] == -5
+
+    def test_symmetric_ranges(self):
+        buffers = self.buffers(-1.0, 0.5)
+        self.run(False, True, buffers, -128, 127, even=True)
+        assert buffers[3].item() == 0
+
+    def test_refusals(self):
+        buffers = self.buffers(0.0, 1.0, 4)
+        for kind, why in (({"axis": 1, "by_row": True}, "dim 0 only"), ({"axis": 7}, "ch_axis"),
+                          ({"low": 3, "high": 3}, "quant_min")):  # fmt: skip
+            with pytest.raises(RuntimeError, match=why):
+                self.run(True, True, buffers, **kind)
+        with pytest.raises(RuntimeError, match=r"shape \(4,\)"):
+            self.run(True, True, buffers, by_row=True)

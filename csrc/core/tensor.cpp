@@ -7,6 +7,7 @@
 #include "core/layout.h"
 #include "core/modes.h"
 #include "core/value_read.h"
+#include "functors/stored.h"
 
 namespace rush {
 
@@ -157,7 +158,7 @@ void store_scalar(void* p, DType dtype, const Scalar& s) {
 
 Scalar load_scalar(const void* p, DType dtype) {
   return dispatch_storage("item", dtype, [&]<typename T>() -> Scalar {
-    const T v = *static_cast<const T*>(p);
+    const T v = T(*static_cast<const stored<T>*>(p));
     if constexpr (std::is_same_v<T, bool>)
       return Scalar(v);
     else if constexpr (is_complex_v<T>)

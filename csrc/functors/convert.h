@@ -2,6 +2,7 @@
 #pragma once
 
 #include "float8.h"
+#include "stored.h"
 #include "types.h"
 
 namespace rush {
@@ -22,6 +23,10 @@ template <class To, class From>
 RUSH_FN To convert(From x) {
   if constexpr (is_same<To, From>) {
     return x;
+  } else if constexpr (is_same<From, truth>) {
+    return convert<To>(static_cast<bool>(x));
+  } else if constexpr (is_same<To, truth>) {
+    return convert<bool>(x);
   } else if constexpr (is_complex_v<From>) {
     if constexpr (is_bool<To>)
       return x.re != 0 || x.im != 0;

@@ -1,9 +1,10 @@
-// order_keys.h: numbers as unsigned keys with the same order, so that sorting and selecting are
-// integer work.
+// order_keys.h: numbers, as they are stored, as unsigned keys with the same order, so that sorting and
+// selecting are integer work.
 //
 // -0 and 0 get one key and all NaNs the largest, as PyTorch orders them.
 #pragma once
 
+#include "stored.h"
 #include "types.h"
 
 namespace rush {
@@ -38,8 +39,8 @@ RUSH_FN KeyOf<T> order_key(T v) {
     const K flip = b & kSignBit<T> ? K(~K(0)) : kSignBit<T>;
     const K key = magnitude == 0 ? kSignBit<T> : K(b ^ flip);
     return magnitude > kInfBits<T> ? K(~K(0)) : key;
-  } else if constexpr (is_bool<T>) {
-    return bit_cast<u8>(v) != 0;
+  } else if constexpr (is_same<T, truth>) {
+    return v;
   } else if constexpr (is_signed_int<T>) {
     return K(K(v) ^ kSignBit<T>);
   } else {
@@ -53,7 +54,7 @@ RUSH_FN T value_of_key(KeyOf<T> key) {
   using K = KeyOf<T>;
   if constexpr (is_float_like<T>)
     return bit_cast<T>(K(key & kSignBit<T> ? key ^ kSignBit<T> : ~key));
-  else if constexpr (is_bool<T>)
+  else if constexpr (is_same<T, truth>)
     return key != 0;
   else if constexpr (is_signed_int<T>)
     return T(key ^ kSignBit<T>);

@@ -124,6 +124,8 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: 
         >>> rl.as_strided_scatter(rl.zeros(4), rl.ones(2), (2,), (2,), storage_offset=1)
         tensor([0., 1., 0., 1.])
     """
+    if any(step == 0 and n > 1 for step, n in zip(input.stride(), input.shape, strict=True)):
+        input = input.contiguous()  # each element gets a place of its own
     start = input.storage_offset()
     offset = start if storage_offset is None else storage_offset
     if input.is_contiguous() and not start:

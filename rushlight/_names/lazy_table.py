@@ -221,6 +221,7 @@ MODULE_OF = {
     "feature_dropout_": "rushlight._functions.layers",
     "frobenius_norm": "rushlight._functions.norms",
     "from_file": "rushlight._functions.installation",
+    "fused_moving_avg_obs_fake_quant": "rushlight._functions.moving_ranges",
     "geqrf": "rushlight.linalg._old_names",
     "get_autocast_cpu_dtype": "rushlight._functions.autocast_settings",
     "get_autocast_gpu_dtype": "rushlight._functions.autocast_settings",

@@ -95,11 +95,15 @@ def rebuilt_quantizer(
 
 
 # Functions by their names without underscores: `relu_` is `relu` and `__getitem__` is `getitem`.
-# What moves elements and keeps their meaning; by channel only the second kind.
-_MOVES = frozenset(
+# What moves elements and keeps their meaning; by channel only the first kind, where each element of
+# the result keeps its channel, and the last.
+_VIEWS = frozenset(
     """view reshape permute transpose t flatten unsqueeze squeeze expand select narrow chunk split
     unbind index_select getitem movedim swapaxes roll flip view_as reshape_as expand_as unflatten
-    max_pool1d max_pool2d max_pool3d amax amin max min repeat channel_shuffle pixel_shuffle
+    repeat""".split()
+)
+_MOVES = _VIEWS | frozenset(
+    """max_pool1d max_pool2d max_pool3d amax amin max min channel_shuffle pixel_shuffle
     pixel_unshuffle sort argsort topk as_strided""".split()
 )
 _COPIES = frozenset("clone contiguous detach cpu cuda pin_memory alias".split())
@@ -108,11 +112,9 @@ _COMPUTED = frozenset(
     """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
     adaptive_avg_pool3d relu relu6 hardtanh clamp threshold leaky_relu gelu std""".split()
 )
-# What has a range that is known: from 0 to 1, and from -1 to 1.
-_BOUNDED = {
-    **dict.fromkeys("sigmoid hardsigmoid".split(), (1 / 256, 0)),
-    **dict.fromkeys("tanh".split(), (2 / 256, 128)),
-}
+# What has a range that is known, whose steps the integers share: the first number, and how many the
+# range spans.
+_BOUNDED = {"sigmoid": (0, 1), "hardsigmoid": (0, 1), "tanh": (-1, 2)}
 _QUESTIONS = frozenset(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous data_ptr
     get_device is_floating_point is_complex untyped_storage len hash is_shared get
@@ -322,9 +324,14 @@ class QuantizedTensor(_C.Tensor):
                 result = first.through_floats(lambda x: func(x, *args[1:], **kwargs))
             in_place = full.endswith("_") and not full.endswith("__")
             return first.copy_(result) if in_place else result
-        if name in _BOUNDED and full == name and first.dtype == DTYPES[_C.uint8]:
-            scale, zero = _BOUNDED[name]
-            steps = Quantizer(first.dtype, scale, zero)
+        if name in _VIEWS:
+            rest = [_integers(a) for a in args[1:]] if name.endswith("_as") else args[1:]
+            return _moved(full, lambda x: func(x, *rest, **kwargs), first)
+        if name in _BOUNDED and full == name:
+            start, span = _BOUNDED[name]
+            low, high = bounds(storage_dtype(name, first.dtype))
+            scale = span / (high - low + 1)
+            steps = Quantizer(first.dtype, scale, low - round(start / scale))
             return quantized(func(first.dequantize(), *args[1:], **kwargs), steps)
         raise NotImplementedError(_refusal(full))
 
@@ -360,6 +367,49 @@ def _wrapped(result: Any, quantizer: Quantizer) -> Any:
         parts = [_wrapped(r, quantizer) for r in result]
         return type(result)(parts)
     return result
+
+
+def _moved(name: str, move: Callable[[_C.Tensor], Any], x: QuantizedTensor) -> Any:
+    """What a function that moves elements makes of a tensor quantized by channel. The numbers of
+    the channels are moved as the elements are, which shows where the channels lie afterwards."""
+    integers, steps = plain(x), x._quantizer
+    assert steps.axis is not None
+    along = [1] * integers.dim()
+    along[steps.axis] = -1
+    channels = _C.empty_like(integers, dtype=_C.int64)
+    channels.copy_(_C.arange(integers.shape[steps.axis], device=integers.device).reshape(along))
+
+    def kept(result: Any, places: Any) -> Any:
+        if not isinstance(result, _C.Tensor):
+            return type(result)(map(kept, result, places))
+        return QuantizedTensor.of(result, _steps_at(name, places, steps))
+
+    return kept(move(integers), move(channels))
+
+
+def _steps_at(name: str, channels: _C.Tensor, steps: Quantizer) -> Quantizer:
+    """The steps of elements of these channels: by channel where those differ along one dim."""
+    if channels.numel() == 0:
+        raise NotImplementedError(f"{name}: nothing is left of a tensor quantized by channel")
+    moving = [d for d in range(channels.dim()) if bool(channels.diff(dim=d).any())]
+    if len(moving) > 1:
+        raise NotImplementedError(
+            f"{name}: the channels of the result would lie along dims {moving}; a tensor is "
+            "quantized along one: use dequantize()"
+        )
+    axis = moving[0] if moving else steps.axis or 0
+    kept = steps.scale.numel() == 1 and channels.shape[axis : axis + 1] == (1,)
+    alone = not moving and not kept
+    if alone and steps.scheme.name == "per_channel_affine":  # all of one channel
+        at = int(channels.flatten()[0])
+        return Quantizer(steps.dtype, float(steps.scale[at]), int(steps.zero_point[at]))
+    axis = min(axis, channels.dim() - 1)
+    if axis < 0:
+        raise NotImplementedError(f"{name}: one number has no channel, and no step between steps")
+    line = channels
+    for d in reversed([d for d in range(channels.dim()) if d != axis]):
+        line = line.select(d, 0)
+    return Quantizer(steps.dtype, steps.scale[line], steps.zero_point[line], axis)
 
 
 def _joined(func: Callable[..., Any], tensors: Any, *args: Any, **kwargs: Any) -> QuantizedTensor:

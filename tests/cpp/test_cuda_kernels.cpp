@@ -51,7 +51,7 @@ TEST(pointwise_strided) {
   const i32 other = -4;
   std::vector<double> out(30);
   PointwiseArgs<3> args{30, out.data(), {condition, x.data(), &other}, 0, 0, {}, {}};
-  launch({1}, kBlock, pointwise_strided<functors::Where, 0, float, u64, double, bool, float, i32>,
+  launch({1}, kBlock, pointwise_strided<functors::Where, 0, float, u64, double, truth, float, i32>,
          args, nest_of<u64, 4>({{6, {1, 0, 5, 0}}, {5, {6, 1, 1, 0}}}));
   bool same = true;
   for (int i = 0; i < 5; ++i)
@@ -258,6 +258,51 @@ TEST(truth_of_bytes) {
     launch_together({1}, {64, 1}, reduce<folds::Any, u8, bool, u32, 16, false>, args, one, folded);
     EXPECT(any == (zero < x.size()));
   }
+}
+
+// Bools in memory are any bytes: each but 0 is true, in packs and one by one.
+TEST(bools_that_are_any_bytes) {
+  std::vector<u8> x(67), y(67), out(67, 9);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = u8(i % 4 * 85), y[i] = u8(i % 3 * 2);
+  PointwiseArgs<2> args{67, out.data(), {x.data(), y.data()}, 0, 0, {}, {}};
+  const auto expect = [&](auto f) {
+    bool same = true;
+    for (size_t i = 0; i < x.size(); ++i) same &= out[i] == u8(f(x[i] != 0, y[i] != 0));
+    EXPECT(same);
+  };
+  launch({1}, kBlock, pointwise_flat<functors::Eq, 0, bool, 16, truth, truth, truth>, args);
+  expect([](bool a, bool b) { return a == b; });
+  launch({1}, kBlock, pointwise_strided<functors::BitwiseXor, 0, bool, u32, truth, truth, truth>,
+         args, nest_of<u32, 3>({{67, {1, 1, 1}}}));
+  expect([](bool a, bool b) { return a != b; });
+
+  std::vector<float> floats(67);
+  CopyArgs copy{67, floats.data(), x.data()};
+  launch({1}, kBlock, copy_flat<float, truth, 4>, copy);
+  i64 total = 0, trues = 0;
+  bool same = true;
+  for (size_t i = 0; i < x.size(); ++i) same &= floats[i] == float(x[i] != 0), trues += x[i] != 0;
+  EXPECT(same);
+  const ReduceArgs sum{x.data(), &total, nullptr, nullptr, 1, 67, 67, 1, 0};
+  const auto one = nest_of<u32, 3>({});
+  const auto folded = nest_of<u32, 1>({{67, {1}}});
+  launch_together({1}, {64, 1}, reduce<folds::Sum<i64>, truth, i64, u32, 1, false>, sum, one,
+                  folded);
+  EXPECT(total == trues);
+  launch_together({1}, {64, 1}, reduce<folds::Sum<i64>, truth, i64, u32, 16, false>, sum, one,
+                  folded);
+  EXPECT(total == trues);
+
+  truth to(false), from;
+  to.byte = 6, from.byte = 4;
+  ScatterMul<truth>{}(to, from, true);
+  EXPECT(to.byte == 1);
+  from.byte = 0;
+  ScatterMul<truth>{}(to, from, true);
+  EXPECT(to.byte == 0);
+  from.byte = 128;
+  ScatterAdd<truth>{}(to, from, true);
+  EXPECT(to.byte == 1);
 }
 
 // Variances and logarithms of sums of exponentials, in chunks, over columns and rows of (90, 8).

@@ -296,7 +296,7 @@ TEST(dropout_draws_and_applies) {
   const auto x = numbers<float>(n);
   std::vector<float> y(n), again(n);
   std::vector<char> mask(n), other(n);
-  DropoutArgs args{n,       x.data(), y.data(), reinterpret_cast<bool*>(mask.data()), 77, 5, 0.7,
+  DropoutArgs args{n,       x.data(), y.data(), reinterpret_cast<truth*>(mask.data()), 77, 5, 0.7,
                    1 / 0.7, 0,        0};
   launch({2}, kBlock, dropout<float, float, true, false>, args, nullptr);
   size_t kept = 0;
@@ -308,7 +308,7 @@ TEST(dropout_draws_and_applies) {
     kept += mask[i];
   }
   EXPECT(good && kept > 680 && kept < 760);
-  args.y = again.data(), args.mask = reinterpret_cast<bool*>(other.data());
+  args.y = again.data(), args.mask = reinterpret_cast<truth*>(other.data());
   const u64 state[] = {77, 2};  // a captured graph's: the seed, and what the calls start from
   args.seed = 0, args.call = 3;
   launch({1}, kBlock, dropout<float, float, false, false>, args, state);
@@ -322,7 +322,8 @@ TEST(dropout_draws_and_applies) {
 TEST(masks_that_are_repeated) {
   const auto x = numbers<double>(12);
   std::vector<double> y(12);
-  bool mask[] = {true, false, true};
+  u8 bytes[] = {2, 0, 255};
+  auto* mask = reinterpret_cast<truth*>(bytes);
   const DropoutArgs args{12, x.data(), y.data(), mask, 0, 0, 0, 2, 0.5, -1};
   Nest<u32, 3> nest{};
   nest.dims = 2;

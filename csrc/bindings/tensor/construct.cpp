@@ -5,6 +5,7 @@
 #include "autograd/meta.h"
 #include "core/interrupt.h"
 #include "core/value_read.h"
+#include "functors/stored.h"
 #include "jit/recorder.h"
 #include "ops/framework/fits.h"
 #include "ops/gradients_ops.h"
@@ -331,13 +332,13 @@ PyObject* number_to_python(T v) {
 }
 
 template <class T>
-Handle list_of(const Tensor& t, const T* at, int64_t dim, InterruptCounter& interrupts) {
-  if (dim == t.dim()) return Handle::steal(number_to_python(*at));
+Handle list_of(const Tensor& t, const stored<T>* at, int64_t dim, InterruptCounter& interrupts) {
+  if (dim == t.dim()) return Handle::steal(number_to_python(T(*at)));
   const int64_t n = t.sizes()[dim], step = t.strides()[dim];
   Handle out = Handle::steal(PyList_New(n));
   for (int64_t i = 0; i < n; ++i) {
     interrupts.add();
-    PyList_SET_ITEM(out.get(), i, list_of(t, at + i * step, dim + 1, interrupts).release());
+    PyList_SET_ITEM(out.get(), i, list_of<T>(t, at + i * step, dim + 1, interrupts).release());
   }
   return out;
 }
@@ -363,7 +364,7 @@ PyObject* tensor_to_list(const Tensor& t) {
   const Tensor host = converted(t, std::nullopt, Device{});
   return dispatch_storage("tolist", host.dtype(), [&]<typename T>() {
     InterruptCounter interrupts(1 << 16);
-    return list_of(host, host.data<const T>(), 0, interrupts).release();
+    return list_of<T>(host, host.data<const stored<T>>(), 0, interrupts).release();
   });
 }
 

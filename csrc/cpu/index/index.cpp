@@ -15,6 +15,7 @@
 #include "cpu/loop_nest.h"
 #include "functors/accumulator.h"
 #include "functors/complex.h"
+#include "functors/stored.h"
 
 namespace rush {
 namespace {
@@ -165,7 +166,7 @@ template <ScatterFn fn, class T>
 struct Combine {
   using A = accumulator<T>;
   A alpha;
-  void operator()(T& to, T from) const {
+  void operator()(stored<T>& to, T from) const {
     if constexpr (fn == ScatterFn::Set) {
       to = from;
     } else if constexpr (fn == ScatterFn::Add) {
@@ -193,6 +194,7 @@ struct LinesContext {
 
 template <ScatterFn fn, class T>
 void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* context) {
+  using S = stored<T>;
   const auto& c = *static_cast<const LinesContext*>(context);
   const Combine<fn, T> combine{accumulator<T>(c.alpha.to<opmath<T>>())};
   const int64_t step = c.lines.range.stride * int64_t(sizeof(T)), size = c.lines.range.size;
@@ -211,10 +213,10 @@ void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* contex
       in_steps(c.lines.length, kPerLook, [&](int64_t j, int64_t end) {
         for (; far && j < std::min(end, c.lines.length - kAhead); ++j) {
           __builtin_prefetch(dst + offset(k * s[1] + (j + kAhead) * index_step), 1);
-          combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
+          combine(at<S>(dst, offset(k * s[1] + j * index_step)), at<S>(src, j * src_step));
         }
         for (; j < end; ++j)
-          combine(at<T>(dst, offset(k * s[1] + j * index_step)), at<T>(src, j * src_step));
+          combine(at<S>(dst, offset(k * s[1] + j * index_step)), at<S>(src, j * src_step));
       });
       interrupts.add(c.lines.length);
     }
@@ -225,16 +227,16 @@ void scatter_row(char* const* p, const int64_t* s, int64_t n, const void* contex
       if (s[1] == 0) {
         char* dst = p[0] + offset(j * index_step);
         if (s[0] == sizeof(T) && s[2] == sizeof(T)) {
-          T* __restrict to = reinterpret_cast<T*>(dst);
-          const T* from = reinterpret_cast<const T*>(src);
+          S* __restrict to = reinterpret_cast<S*>(dst);
+          const S* from = reinterpret_cast<const S*>(src);
 #pragma omp simd
           for (int64_t k = 0; k < n; ++k) combine(to[k], from[k]);
         } else {
-          for (int64_t k = 0; k < n; ++k) combine(at<T>(dst, k * s[0]), at<T>(src, k * s[2]));
+          for (int64_t k = 0; k < n; ++k) combine(at<S>(dst, k * s[0]), at<S>(src, k * s[2]));
         }
       } else {
         for (int64_t k = 0; k < n; ++k)
-          combine(at<T>(p[0], k * s[0] + offset(k * s[1] + j * index_step)), at<T>(src, k * s[2]));
+          combine(at<S>(p[0], k * s[0] + offset(k * s[1] + j * index_step)), at<S>(src, k * s[2]));
       }
     }
   }

@@ -26,6 +26,22 @@ void flat(char* dst, int64_t, const char* src, int64_t, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
 }
 
+// Bools become zeros and ones first, a piece at a time: g++ widens bytes by vectors, but not what it
+// has just compared.
+template <class To>
+void flat_truth(char* dst, int64_t, const char* src, int64_t, int64_t n) {
+  constexpr int64_t piece = 2048;
+  alignas(64) uint8_t ones[piece];
+  for (int64_t done = 0; done < n; done += piece) {
+    const int64_t m = n - done < piece ? n - done : piece;
+    const auto* from = reinterpret_cast<const uint8_t*>(src + done);
+#pragma omp simd
+    for (int64_t i = 0; i < m; ++i) ones[i] = from[i] != 0;
+    flat<uint8_t, To>(dst + done * int64_t(sizeof(To)), 0, reinterpret_cast<const char*>(ones), 0,
+                      m);
+  }
+}
+
 #ifdef __F16C__
 // The processor's own conversion, which g++ does not find in the bit operations of types.h.
 template <>
@@ -78,7 +94,10 @@ template <DType from, DType to>
 constexpr void add_pair(ConvertTable& t) {
   using From = typename CppType<from>::type;
   using To = typename CppType<to>::type;
-  t.fn[static_cast<int>(from)][static_cast<int>(to)] = flat<From, To>;
+  if constexpr (from == DType::Bool)
+    t.fn[static_cast<int>(from)][static_cast<int>(to)] = flat_truth<To>;
+  else
+    t.fn[static_cast<int>(from)][static_cast<int>(to)] = flat<From, To>;
 }
 // The float8 types of networks, from and to what those are computed in.
 template <DType small, int... wide>

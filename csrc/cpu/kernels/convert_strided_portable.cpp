@@ -5,6 +5,7 @@
 #include "core/dtype.h"
 #include "cpu/kernels/convert_tables.h"
 #include "functors/convert.h"
+#include "functors/stored.h"
 
 namespace rush::RUSH_ISA {
 
@@ -14,13 +15,13 @@ template <class From, class To>
 [[gnu::optimize("no-tree-vectorize")]] void strided(char* dst, int64_t dst_stride, const char* src,
                                                     int64_t src_stride, int64_t n) {
   if (src_stride == 0) {  // a constant, converted once
-    const To value = convert<To>(*reinterpret_cast<const From*>(src));
+    const To value = convert<To>(From(*reinterpret_cast<const stored<From>*>(src)));
     for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(dst + i * dst_stride) = value;
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
     *reinterpret_cast<To*>(dst + i * dst_stride) =
-        convert<To>(*reinterpret_cast<const From*>(src + i * src_stride));
+        convert<To>(From(*reinterpret_cast<const stored<From>*>(src + i * src_stride)));
   }
 }
 

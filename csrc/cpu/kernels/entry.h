@@ -13,6 +13,7 @@
 
 #include "cpu/kernels/tables.h"
 #include "functors/activation.h"
+#include "functors/stored.h"
 #include "functors/ternary.h"
 
 namespace rush::RUSH_ISA {
@@ -36,12 +37,11 @@ constexpr bool checks_zero() {
   return false;
 }
 
-// The condition of `where` is bool whatever the type of the other two; read as a byte, or g++ gives
-// up.
+// The condition of `where` is bool whatever the type of the other two.
 template <class F>
 constexpr bool takes_condition = std::is_same_v<F, functors::Where>;
 template <class F, class T>
-using First = std::conditional_t<takes_condition<F>, uint8_t, T>;
+using First = std::conditional_t<takes_condition<F>, bool, T>;
 
 // The functor with its own numbers filled in; each converts itself to the field's type.
 template <class F, size_t... P>
@@ -55,24 +55,20 @@ void element_loop(char* const* ptrs, int64_t n, const Number* params) {
   using Out = typename ResultOf<R, T>::type;
   const F f = with_params<F>(params, std::make_index_sequence<P>{});
   Out* out = reinterpret_cast<Out*>(ptrs[0]);
-  const First<F, T>* a = reinterpret_cast<const First<F, T>*>(ptrs[1]);
+  using A = First<F, T>;
+  const stored<A>* a = reinterpret_cast<const stored<A>*>(ptrs[1]);
   if constexpr (Arity == 1) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(a[i]));
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(A(a[i])));
   } else if constexpr (Arity == 2) {
-    const T* b = reinterpret_cast<const T*>(ptrs[2]);
+    const stored<T>* b = reinterpret_cast<const stored<T>*>(ptrs[2]);
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(a[i], b[i]));
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(A(a[i]), T(b[i])));
   } else {
-    const T* b = reinterpret_cast<const T*>(ptrs[2]);
-    const T* c = reinterpret_cast<const T*>(ptrs[3]);
+    const stored<T>* b = reinterpret_cast<const stored<T>*>(ptrs[2]);
+    const stored<T>* c = reinterpret_cast<const stored<T>*>(ptrs[3]);
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      if constexpr (takes_condition<F>)
-        out[i] = f(a[i] != 0, b[i], c[i]);
-      else
-        out[i] = static_cast<Out>(f(a[i], b[i], c[i]));
-    }
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(A(a[i]), T(b[i]), T(c[i])));
   }
 }
 

@@ -67,7 +67,7 @@ struct Lines {
   }
   static void masked_scale(T* y, const T* x, const uint8_t* keep, T scale, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (T(keep[i]) * scale);
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (T(keep[i] != 0) * scale);
   }
   static T dot(const T* x, const T* y, int64_t n) {
     T sum = 0;

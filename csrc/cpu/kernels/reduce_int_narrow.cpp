@@ -37,18 +37,21 @@ constexpr FoldTable make_u64() {
 }
 constexpr FoldTable k_u64 = make_u64();
 
-// How many of the bytes are 1.
+// How many of the bytes are not 0.
 struct CountLoops {
   using Acc = int64_t;
   static void row(const char* p, int64_t n, char* acc, double) {
+    using V = typename Vector<uint8_t>::type;
+    constexpr int64_t width = Vector<uint8_t>::width, most = 255;  // that a byte counts
     const uint8_t* x = reinterpret_cast<const uint8_t*>(p);
-    int64_t total = 0;
-    for (int64_t i = 0; i < n;) {
-      const int64_t end = n - i < 65536 ? n : i + 65536;
-      uint32_t count = 0;
-      for (; i < end; ++i) count += x[i];
-      total += count;
+    int64_t total = 0, i = 0;
+    while (i + width <= n) {
+      const int64_t end = n - i < most * width ? n : i + most * width;
+      V lanes{};
+      for (; i + width <= end; i += width) lanes -= V(load<uint8_t>(x + i) != 0);
+      for (int k = 0; k < width; ++k) total += lanes[k];
     }
+    for (; i < n; ++i) total += x[i] != 0;
     *reinterpret_cast<Acc*>(acc) += total;
   }
   static void columns(const char* p, int64_t row_stride, int64_t rows, int64_t n, char* accs,
@@ -56,7 +59,7 @@ struct CountLoops {
     Acc* into = reinterpret_cast<Acc*>(accs);
     for (int64_t r = 0; r < rows; ++r) {
       const uint8_t* x = reinterpret_cast<const uint8_t*>(p + r * row_stride);
-      for (int64_t j = 0; j < n; ++j) into[j] += x[j];
+      for (int64_t j = 0; j < n; ++j) into[j] += x[j] != 0;
     }
   }
 };

@@ -161,7 +161,7 @@ struct ExtremeFold {  // NaN wins
 };
 
 template <bool any>
-struct TruthFold {  // over bytes that are 0 or 1
+struct TruthFold {  // over bytes: is one of them, or the least of them, not 0?
   using Element = uint8_t;
   using Acc = uint8_t;
   static constexpr bool light = false;
@@ -172,7 +172,7 @@ struct TruthFold {  // over bytes that are 0 or 1
     if constexpr (any)
       return lane | x;
     else
-      return lane & x;
+      return x < lane ? x : lane;
   }
   template <class V>
   RUSH_FN static V join(V a, V b) {
@@ -180,7 +180,7 @@ struct TruthFold {  // over bytes that are 0 or 1
   }
   static void fold(Acc& acc, uint8_t lane) { acc = step(acc, lane); }
   static void merge(Acc& acc, const Acc& other) { acc = step(acc, other); }
-  static uint8_t finish(const Acc& acc, double, double) { return acc; }
+  static uint8_t finish(const Acc& acc, double, double) { return acc != 0; }
 };
 
 }  // namespace rush::RUSH_ISA

@@ -4,6 +4,7 @@
 #include "core/threads.h"
 #include "cpu/lines.h"
 #include "cpu/prepare.h"
+#include "functors/stored.h"
 
 namespace rush {
 
@@ -13,7 +14,7 @@ constexpr int64_t kGrain = 16384;
 
 // y = x * scale + shift where an element is kept; floor elsewhere, but NaN stays NaN.
 template <class T>
-void masked_affine(const T* x, const bool* kept, const DropoutRule& rule, T* y, int64_t n) {
+void masked_affine(const T* x, const truth* kept, const DropoutRule& rule, T* y, int64_t n) {
   const T scale = T(rule.scale), shift = T(rule.shift), floor = T(rule.floor);
   for (int64_t i = 0; i < n; ++i) {
     const T scaled = x[i] * scale;
@@ -38,7 +39,7 @@ void masked_cpu(const Tensor& x, const Tensor& mask, const DropoutRule& rule, co
       const T* x_at = from.data<T>() + i;
       T* y_at = y.data<T>() + i;
       if (affine)
-        masked_affine(x_at, keep.data<bool>() + i, rule, y_at, end - i);
+        masked_affine(x_at, keep.data<truth>() + i, rule, y_at, end - i);
       else
         line_kernels<T>().masked_scale(y_at, x_at, keep.data<uint8_t>() + i, T(rule.scale),
                                        end - i);

@@ -10,12 +10,13 @@
 namespace rush {
 namespace {
 
-// Every type that has an order.
+// Every type that has an order, as it is stored.
 template <class F>
 void dispatch_ordered(const char* op, DType t, F&& f) {
   dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
            DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::UInt16,
-           DType::UInt32, DType::UInt64>(op, t, f);
+           DType::UInt32, DType::UInt64>(op, t,
+                                         [&]<typename T>() { f.template operator()<stored<T>>(); });
 }
 
 struct Rows {

@@ -8,6 +8,7 @@
 #include "cpu/sort/order_keys.h"
 #include "device/sort.h"
 #include "functors/complex.h"
+#include "functors/stored.h"
 
 namespace rush {
 namespace {
@@ -80,7 +81,8 @@ Tensor run_starts(const char* op, const Tensor& x, int64_t count, const Tensor& 
   const int64_t length = x.numel() / count;
   constexpr int64_t kPiece = 1 << 16;
   std::vector<std::vector<int64_t>> parts(size_t((count + kPiece - 1) / kPiece));
-  dispatch_storage(op, x.dtype(), [&]<typename T>() {
+  dispatch_storage(op, x.dtype(), [&]<typename C>() {
+    using T = stored<C>;
     const T* p = x.data<T>();
     parallel_for(int64_t(parts.size()), 1, [&](int64_t first, int64_t last) {
       for (int64_t part = first; part < last; ++part) {
@@ -113,7 +115,8 @@ Tensor first_of_runs(const char* op, const Tensor& x, const Tensor& inverse, Ten
   const Tensor kept = make_tensor(Dims{n}, x.dtype());
   const Tensor starts = counts ? make_tensor(Dims{n}, DType::Int64) : Tensor();
   int64_t runs = 0;
-  dispatch_storage(op, x.dtype(), [&]<typename T>() {
+  dispatch_storage(op, x.dtype(), [&]<typename C>() {
+    using T = stored<C>;
     const T* p = x.data<T>();
     T* out = kept.data<T>();
     int64_t* run_of = inverse.defined() ? inverse.data<int64_t>() : nullptr;
@@ -146,7 +149,7 @@ void sort_slices(const char* op, const Tensor& x, int64_t count, const Tensor& o
   dispatch<DType::Float32, DType::Float64, DType::Int64, DType::Int32, DType::Float16,
            DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16, DType::UInt16,
            DType::UInt32, DType::UInt64>(op, x.dtype(), [&]<typename T>() {
-    const T* p = x.data<T>();
+    const stored<T>* p = x.data<stored<T>>();
     InterruptCounter interrupts(kPerLook);
     std::stable_sort(first, first + count, [&](int64_t a, int64_t b) {
       interrupts.add(16);  // mostly the first elements differ already

@@ -29,7 +29,7 @@ std::string how(unsigned mode) {
 std::string spell_copy(uint64_t key) {
   const auto from = unsigned(key & 31), to = unsigned(key >> 5 & 31), mode = unsigned(key >> 11);
   const bool bytes = key >> 10 & 1;
-  const auto type = [&](unsigned t) { return bytes ? kernel_bytes(t) : kernel_type(DType(t)); };
+  const auto type = [&](unsigned t) { return bytes ? kernel_bytes(t) : stored_type(DType(t)); };
   return concat(mode < kShort ? "rush::copy_flat<" : "rush::copy_strided<", type(to), ", ",
                 type(from), ", ", how(mode), ">");
 }

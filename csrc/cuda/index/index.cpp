@@ -29,13 +29,13 @@ std::string spell_check(uint64_t key) {
   return concat("rush::check_indices<", index_type(key), ">");
 }
 std::string spell_between(uint64_t key) {
-  return concat("rush::check_between<", kernel_type(DType(key >> 1)), ", ", index_type(key & 1),
+  return concat("rush::check_between<", stored_type(DType(key >> 1)), ", ", index_type(key & 1),
                 ">");
 }
 std::string spell_scatter(uint64_t key) {
   constexpr const char* fns[] = {"Set", "Add", "Mul", "Max", "Min"};
   return concat(key >> 9 & 1 ? "rush::scatter_each<" : "rush::scatter<", "rush::Scatter",
-                fns[key >> 6 & 7], ", ", kernel_type(DType(key >> 1 & 31)), ", ",
+                fns[key >> 6 & 7], ", ", stored_type(DType(key >> 1 & 31)), ", ",
                 index_type(key & 1), ">");
 }
 const KernelFamily kRead{"index.cu", spell_read};

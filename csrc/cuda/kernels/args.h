@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/early.h"
 #include "functors/number.h"
+#include "functors/stored.h"
 
 namespace rush {
 
@@ -312,7 +313,7 @@ struct DropoutArgs {
   i64 n;
   const void* x;
   void* y;
-  bool* mask;
+  truth* mask;
   u64 seed, call;
   double keep;  // the probability
   double scale, shift, floor;

@@ -96,7 +96,7 @@ RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const H
     for (int e = 0; e < 4; ++e) c[n][e] *= scale;
   if constexpr ((extras & kMasked) != 0) {
     if (a.mask_is_bool)
-      apply_mask<bool, transposed, N>(c, a, place, row, col);
+      apply_mask<truth, transposed, N>(c, a, place, row, col);
     else
       apply_mask<float, transposed, N>(c, a, place, row, col);
   }

@@ -100,7 +100,7 @@ RUSH_FN void decode(const AttentionDecodeArgs& args) {
       if (extras && at < a.keys && row < args.rows) {
         const i64 m = mask_at + row * place.row_step(a.mask_steps) + at * a.mask_col;
         if (a.mask_is_bool)
-          hidden[n][2 * r + e] = !static_cast<const bool*>(a.mask)[m];
+          hidden[n][2 * r + e] = !static_cast<const truth*>(a.mask)[m];
         else
           added[n][2 * r + e] = static_cast<const float*>(a.mask)[m] * kLog2E;
       }

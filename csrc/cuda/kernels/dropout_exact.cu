@@ -18,9 +18,9 @@ RUSH_FN C dropped(const DropoutArgs& args, C x, bool kept) {
 // Choices of a Philox block: number u of 24 bits is below keep * 2^24 where uniform_float(u) is below
 // `keep`, and a comparison of integers needs no conversion.
 RUSH_FN u32 keep_limit(float keep) { return u32(math::ceil(keep * 16777216.0f)); }
-RUSH_FN Pack<bool, 4> draw(const RandomKey& from, i64 block, u32 limit) {
+RUSH_FN Pack<truth, 4> draw(const RandomKey& from, i64 block, u32 limit) {
   const Philox4 words = philox(from.seed, from.call, u64(block));
-  Pack<bool, 4> kept;
+  Pack<truth, 4> kept;
 #pragma unroll
   for (int k = 0; k < 4; ++k) kept.v[k] = words.v[k] >> 8 < limit;
   return kept;
@@ -40,7 +40,7 @@ RUSH_FN void choose_blocks(const DropoutArgs& args, const RandomKey& from, u32 l
 #pragma unroll
   for (int u = 0; u < U; ++u) {
     const i64 block = first + u * step;
-    const Pack<bool, 4> kept = draw(from, block, limit);
+    const Pack<truth, 4> kept = draw(from, block, limit);
 #pragma unroll
     for (int at = 0; at < 4; at += W) {
       Pack<T, W> pack = x[u][at / W].pack();
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) dropout(DropoutArgs args, const u64*
       choose_blocks<C, T, affine, 1>(args, from, limit, b, step);
       continue;
     }
-    const Pack<bool, 4> kept = draw(from, b, limit);
+    const Pack<truth, 4> kept = draw(from, b, limit);
     for (int k = 0; k < 4 && 4 * b + k < args.n; ++k) {
       const C x = convert<C>(typed<T>(args.x)[4 * b + k]);
       typed<T>(args.y)[4 * b + k] = convert<T>(dropped<C, affine>(args, x, kept.v[k]));
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) masked_flat(DropoutArgs args) {
   const i64 packs = args.n / V;
   for (i64 p = thread_number(); p < packs; p += thread_count()) {
     Pack<T, V> pack = load_pack<V>(typed<T>(args.x) + p * V);
-    const Pack<bool, V> kept = load_pack<V>(static_cast<const bool*>(args.mask) + p * V);
+    const Pack<truth, V> kept = load_pack<V>(args.mask + p * V);
 #pragma unroll
     for (int k = 0; k < V; ++k)
       pack.v[k] = convert<T>(dropped<C, affine>(args, convert<C>(pack.v[k]), kept.v[k]));

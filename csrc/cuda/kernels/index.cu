@@ -69,7 +69,7 @@ struct ScatterSet {
 template <class T>
 struct ScatterAdd {
   RUSH_FN void operator()(T& to, T from, opmath<T> alpha) const {
-    if constexpr (is_bool<T>) {
+    if constexpr (is_same<T, truth>) {
       to = to || (from && alpha);
     } else if constexpr (is_int<T>) {
       using W = wrapping<T>;
@@ -82,7 +82,7 @@ struct ScatterAdd {
 template <class T>
 struct ScatterMul {
   RUSH_FN void operator()(T& to, T from, opmath<T>) const {
-    if constexpr (is_bool<T>)
+    if constexpr (is_same<T, truth>)
       to = to && from;
     else if constexpr (is_int<T>)
       to = static_cast<T>(wrapping<T>(to) * wrapping<T>(from));

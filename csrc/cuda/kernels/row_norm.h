@@ -51,18 +51,31 @@ RUSH_FN PairSum<C> means_of_row(PairSum<C> sum, i64 width) {
   return {centred ? sum.plain / C(width) : C(0), sum.along / C(width)};
 }
 
+// a b, which the compiler does not contract with a sum.
+template <class C>
+RUSH_FN C rounded_product(C a, C b) {
+#ifdef RUSH_DEVICE
+  if constexpr (sizeof(C) == 4) return __fmul_rn(a, b);
+  return __dmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
 // gx of a pack.
 template <class C, class T, int V>
 RUSH_FN Pack<T, V> input_grad(const KeptPack<T, V>& xs, const KeptPack<T, V>& gs,
                               const C (&weight)[V], const Statistics<C>& s,
                               const PairSum<C>& means) {
   const Pack<C, V> x = widen<C>(xs), g = widen<C>(gs);
-  const C along = s.rstd * s.rstd * means.along, plain = s.rstd * means.plain;
+  const C along = s.rstd * s.rstd * means.along;
   Pack<T, V> out;
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    const C wg = g.v[j] * weight[j];
-    out.v[j] = convert<T>(s.rstd * wg - (along * (x.v[j] - s.mean) + plain));
+    // Rounded by itself, as in the mean: the gradient of a row of equal numbers is a difference that
+    // has to vanish, and rstd is large there.
+    const C wg = rounded_product(g.v[j], weight[j]);
+    out.v[j] = convert<T>(s.rstd * (wg - means.plain) - along * (x.v[j] - s.mean));
   }
   return out;
 }

@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads) sort_blocks(SortArgs args) {
     at[j] = u32(item_number<items>(j));
     key[j] = at[j] < used ? K(order_key(x[at[j]]) ^ flip) : K(~K(0));
   }
-  constexpr int bytes = is_bool<T> ? 1 : int(sizeof(K));
+  constexpr int bytes = is_same<T, truth> ? 1 : int(sizeof(K));
   const int passes = bytes + (rows > 1);
   for (int pass = 0; pass < passes; ++pass) {
     if (pass < bytes)
@@ -138,7 +138,7 @@ template <class T, class P>
 __global__ void __launch_bounds__(kThreads) sort_count(SortArgs args) {
   after_earlier();
   using K = KeyOf<T>;
-  constexpr int passes = is_bool<T> ? 1 : int(sizeof(K));
+  constexpr int passes = is_same<T, truth> ? 1 : int(sizeof(K));
   __shared__ u32 counts[passes][kDigits];
   const K flip = args.descending ? K(~K(0)) : K(0);
   for (i64 row = blockIdx.y; row < args.rows; row += gridDim.y) {

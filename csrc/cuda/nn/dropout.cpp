@@ -38,7 +38,7 @@ DropoutArgs args_for(const Tensor& x, const Tensor& mask, const DropoutRule& rul
   args.n = y.numel();
   args.x = x.data();
   args.y = y.data();
-  args.mask = mask.data<bool>();
+  args.mask = mask.data<truth>();
   args.keep = rule.keep;
   args.scale = rule.scale;
   args.shift = rule.shift;
@@ -81,7 +81,7 @@ void masked(const Tensor& x, const Tensor& mask, const DropoutRule& rule, const 
       args.n = count;
       args.y = y.data<char>() + at[0] * y.element_size();
       args.x = x.data<char>() + at[1] * x.element_size();
-      args.mask = mask.data<bool>() + at[2];
+      args.mask = mask.data<truth>() + at[2];
       launch_each(kFamily, key_of(kStrided, sizeof(I) == 8, rule, y.dtype()), device, count, args,
                   nest);
     });

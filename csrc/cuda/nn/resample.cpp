@@ -30,7 +30,7 @@ std::string spell(uint64_t key) {
       return concat("rush::unfold<", kernel_bytes(1 << (key & 15)), ">");
     default:
       return concat("rush::fold<", is_complex(type) ? kernel_type(type) : compute_name(type), ", ",
-                    kernel_type(type), ">");
+                    stored_type(type), ">");
   }
 }
 const KernelFamily kFamily{"resample.cu", spell};

@@ -156,13 +156,12 @@ class Writer {
     if (is_number(i)) return;
     static constexpr const char* names[] = {"",       "Single", "Flat",  "Row",
                                             "Column", "Along",  "Across"};
-    const char* type = kernel_type(type_of(i));
     const int part = form_.lies[i] == InputLies::Single || !work_.join ? 0 : work_.join->part[i];
     const char* read = part == 0 ? "read" : "read_if";
     const char* there = part == 0 ? "" : part == 1 ? "!second, " : "second, ";
     before_ += concat("    const auto x", i, " = ", read, "<Lies::", names[int(form_.lies[i])],
-                      ", ", type, ", V, U>(", there, "args, ", i, ", place);\n");
-    each_ += concat("        const ", type, " v", i, " = x", i, ".p[u].v[k];\n");
+                      ", ", stored_type(type_of(i)), ", V, U>(", there, "args, ", i, ", place);\n");
+    each_ += concat("        const ", kernel_type(type_of(i)), " v", i, " = x", i, ".p[u].v[k];\n");
   }
 
   // A value in the type that a functor wants. See Note [Steps that stay apart].

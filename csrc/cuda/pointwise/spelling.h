@@ -41,7 +41,7 @@ inline std::string spell_pointwise(const char* kernel, const FnInfo& fn, DType c
   // Functors with numbers of their own are templates over the type they compute in.
   if (fn.params) text += concat("<", kernel_type(compute), ">");
   text += concat(", ", int(fn.params), ", ", kernel_type(compute), ", ", how);
-  for (int i = 0; i < operands; ++i) text += concat(", ", kernel_type(types[i]));
+  for (int i = 0; i < operands; ++i) text += concat(", ", stored_type(types[i]));
   return text + ">";
 }
 // A kernel over operands that lie end to end: the mode is the logarithm of the pack's width.

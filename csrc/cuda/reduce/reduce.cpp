@@ -57,7 +57,7 @@ struct Instance {
   std::string types() const {
     std::string fold_name = concat("rush::folds::", name_of(fold));
     if (has_type(fold)) fold_name += concat("<", kernel_type(type), ">");
-    return concat(fold_name, ", ", kernel_type(in), ", ", kernel_type(out), ", ",
+    return concat(fold_name, ", ", stored_type(in), ", ", stored_type(out), ", ",
                   long_index ? "rush::u64" : "rush::u32");
   }
 };
@@ -76,7 +76,7 @@ std::string spell_merge(uint64_t key) {
 }
 std::string spell_joined(uint64_t key) {
   const Instance i = Instance::of(key);
-  return concat("rush::sum_columns_joined<", kernel_type(i.in), ", ", kernel_type(i.out), ", ",
+  return concat("rush::sum_columns_joined<", stored_type(i.in), ", ", stored_type(i.out), ", ",
                 i.long_index ? "rush::u64, " : "rush::u32, ", 1 << i.width_log,
                 i.straight ? ", true>" : ", false>");
 }
@@ -294,8 +294,10 @@ void norm_p(const Tensor& x, const Tensor& out, double p, DType type) {
   const Tensor powers = make_tensor(x.sizes(), type, x.device());
   map_unary(UnaryFn::Abs, x, powers, {}, type);
   map_binary(BinaryFn::Pow, powers, wrap_number(p), powers, {}, type);
-  run(ReduceFn::Sum, type, powers, {out});
-  map_binary(BinaryFn::Pow, out, wrap_number(1 / p), out, {}, type);
+  // The sum of powers may be beyond a half type's range where its root is not.
+  const Tensor sums = out.dtype() == type ? out : make_tensor(out.sizes(), type, out.device());
+  run(ReduceFn::Sum, type, powers, {sums});
+  map_binary(BinaryFn::Pow, sums, wrap_number(1 / p), out, {}, type);
 }
 
 void reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {

@@ -39,8 +39,8 @@ std::string spell_scan(uint64_t key) {
   constexpr const char* kernels[] = {"rows", "tiles", "totals", "columns"};
   const Instance i = Instance::of(key);
   std::string text = concat("rush::scan_", kernels[int(i.kernel)], "<rush::scans::", fns[int(i.fn)],
-                            "<", kernel_type(i.element), ">, ", kernel_type(i.in), ", ",
-                            kernel_type(i.out), ", ", i.long_index ? "rush::u64" : "rush::u32");
+                            "<", kernel_type(i.element), ">, ", stored_type(i.in), ", ",
+                            stored_type(i.out), ", ", i.long_index ? "rush::u64" : "rush::u32");
   if (i.kernel == Kernel::Rows) text += concat(", ", 1 << i.width_log, ", ", 1 << i.lanes_log);
   if (i.kernel == Kernel::Tiles) text += concat(", ", 1 << i.width_log, ", ", kParts);
   return text + ">";

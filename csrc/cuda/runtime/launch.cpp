@@ -270,6 +270,10 @@ const char* kernel_type(DType dtype) {
   return names[int(dtype)];
 }
 
+const char* stored_type(DType dtype) {
+  return dtype == DType::Bool ? "rush::truth" : kernel_type(dtype);
+}
+
 const char* kernel_bytes(int64_t element_size) {
   static constexpr const char* names[] = {"rush::u8", "rush::u16", "rush::u32", "rush::u64",
                                           "rush::Bytes16"};

@@ -85,6 +85,8 @@ u32* stream_counters(int device, int64_t count);
 
 // "rush::half", as the kernels' sources say it.
 const char* kernel_type(DType dtype);
+// The same for elements in memory: see functors/stored.h.
+const char* stored_type(DType dtype);
 // An unsigned integer of the same width, for kernels that only move elements.
 const char* kernel_bytes(int64_t element_size);
 

@@ -16,7 +16,7 @@ namespace {
 // Key: the kernel, then the type.
 std::string spell_select(uint64_t key) {
   constexpr const char* names[] = {"pick_rows", "mode_runs", "mode_join"};
-  return concat("rush::", names[key >> 4], "<", kernel_type(DType(key & 15)), ">");
+  return concat("rush::", names[key >> 4], "<", stored_type(DType(key & 15)), ">");
 }
 const KernelFamily kSelect{"select.cu", spell_select};
 enum SelectKernel : uint64_t { kPickRows = 0 << 4, kModeRuns = 1 << 4, kModeJoin = 2 << 4 };
@@ -36,7 +36,7 @@ constexpr int64_t kShortRow = 256;  // sorted faster than searched
 constexpr int64_t kMostItems = 32;
 // Key: the logarithm of the elements per thread, then the type.
 std::string spell_rows(uint64_t key) {
-  return concat("rush::select_rows<", kernel_type(DType(key & 15)), ", ", 1 << (key >> 4), ">");
+  return concat("rush::select_rows<", stored_type(DType(key & 15)), ", ", 1 << (key >> 4), ">");
 }
 const KernelFamily kSelectRows{"select_rows.cu", spell_rows};
 
@@ -69,7 +69,7 @@ bool search_rows(const Tensor& x, bool descending, int32_t rank, int64_t k, int6
 enum class LongKernel : uint8_t { Count, Narrow, Tally, Find, Gather };
 std::string spell_long(uint64_t key) {
   constexpr const char* names[] = {"count", "narrow", "tally", "find", "gather"};
-  return concat("rush::select_", names[key >> 4], "<", kernel_type(DType(key & 15)), ">");
+  return concat("rush::select_", names[key >> 4], "<", stored_type(DType(key & 15)), ">");
 }
 const KernelFamily kSelectLong{"select_long.cu", spell_long};
 

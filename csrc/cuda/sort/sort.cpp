@@ -25,7 +25,7 @@ struct Instance {
 };
 
 std::string spell_sort(uint64_t key) {
-  const char* type = kernel_type(DType(key >> 6 & 15));
+  const char* type = stored_type(DType(key >> 6 & 15));
   const char* place = key >> 5 & 1 ? "rush::u64" : "rush::u32";
   const int items = 1 << (key >> 2 & 7);
   const auto flag = [&](int bit) { return key >> bit & 1 ? "true" : "false"; };

@@ -12,7 +12,7 @@ namespace {
 
 // Key: the kernel, then the type.
 std::string spell_distinct(uint64_t key) {
-  return concat(key >> 5 ? "rush::merge_slices<" : "rush::mark_runs<", kernel_type(DType(key & 31)),
+  return concat(key >> 5 ? "rush::merge_slices<" : "rush::mark_runs<", stored_type(DType(key & 31)),
                 ">");
 }
 const KernelFamily kDistinct{"unique.cu", spell_distinct};

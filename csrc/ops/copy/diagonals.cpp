@@ -9,6 +9,20 @@
 namespace rush {
 namespace {
 
+// A copy that lies as self does, with the gaps that it has. Of several elements in one place it makes
+// several.
+Tensor copy_lying_alike(const Tensor& self) {
+  bool repeats = false;
+  for (size_t d = 0; d < self.sizes().size(); ++d)
+    repeats |= self.strides()[d] == 0 && self.sizes()[d] > 1;
+  if (self.is_batched() || self.is_contiguous() || repeats)
+    return clone(self, MemoryFormat::Contiguous);
+  const Tensor out =
+      empty_strided(self.sizes(), self.strides(), self.dtype(), std::nullopt, self.device());
+  copy_(out, self);
+  return out;
+}
+
 // A copy of self in which the part that `view` cuts out holds src.
 template <class View>
 Tensor replaced(const char* op, const Tensor& self, const Tensor& src, View view) {
@@ -18,7 +32,7 @@ Tensor replaced(const char* op, const Tensor& self, const Tensor& src, View view
     out = new_empty(src, self.sizes(), self.dtype());
     copy_(out, self);
   } else {
-    out = clone(self, MemoryFormat::Contiguous);
+    out = copy_lying_alike(self);
   }
   const Tensor part = view(out);
   check_shape(part.sizes() == src.sizes(), op,

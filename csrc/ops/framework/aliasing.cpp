@@ -1,5 +1,8 @@
 #include "ops/framework/aliasing.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "autograd/snapshot.h"
 #include "core/layout.h"
 #include "core/modes.h"
@@ -17,7 +20,13 @@ namespace {
        ") share some of their memory; clone() one of them first");
 }
 
+// Ops whose out= has to be of the result's own type, as in PyTorch. Elsewhere the result is converted.
+constexpr std::string_view kOwnType[] = {"aminmax", "complex", "gather", "multinomial", "polar"};
+
 void check_out(const char* op, const Tensor& out, const Spec& spec) {
+  if (out.dtype() != spec.dtype) [[unlikely]]
+    check_dtype(std::ranges::find(kOwnType, std::string_view(op)) == std::end(kOwnType), op,
+                "expected out to be ", spec.dtype, ", as the result is, got ", out.dtype());
   check_dtype(can_cast(spec.dtype, out.dtype()), op, "the result is ", spec.dtype,
               " and cannot be cast to out's dtype ", out.dtype());
   check(out.device() == spec.device, ErrorKind::Device, op, "out is on ", out.device(),

@@ -34,8 +34,11 @@ Tensor coordinates(const char* op, const Tensor& self) {
   check_has_values(op, self);
   op::refuse_float8(op, self);
   const NonzeroCounts nonzero(contiguous_data(self));
-  const Tensor out = make_tensor(Dims{nonzero.total(), self.dim()}, DType::Int64, self.device());
-  nonzero.write_coordinates(out, self.dim(), 1);
+  // Coordinates of one dim lie side by side, as in PyTorch.
+  const int64_t total = nonzero.total();
+  const Tensor out =
+      make_tensor(Dims{total, self.dim()}, Dims{1, total}, DType::Int64, self.device());
+  nonzero.write_coordinates(out, 1, total);
   return out;
 }
 
@@ -49,7 +52,12 @@ struct MaskedFill : RunsAnywhere {
     check_mask(name, self, mask);
     check_shape(value.dim() == 0, name, "the value must be a number or a 0-d tensor, got shape ",
                 value.sizes());
-    if (value.is_cpu()) check_fits(name, self.dtype(), value.item());
+    // A complex number is looked at wherever it is: whether it fits is not its type's alone to say.
+    if (value.is_cpu() || (value.is_complex() && !self.is_complex() && !value.is_meta())) {
+      const Scalar number = value.item();
+      const bool is_real = number.is_complex() && number.to<complex<double>>().im == 0;
+      check_fits(name, self.dtype(), is_real ? Scalar(number.to_double()) : number);
+    }
     return filled_spec(name, self, mask);
   }
   static void run(const Tensor& self, const Tensor& mask, const Tensor& value, const Tensor& out) {

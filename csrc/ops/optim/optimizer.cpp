@@ -231,9 +231,11 @@ int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorL
                        TensorList scalars, TensorList states, std::span<const double> options,
                        std::span<const OptimizerOption> on_device) {
   const OptimizerRule kernel = rule.kernel(options.data());
+  const bool takes_formula = !params.empty() && optim_loops(params[0]).takes_formula;
   const bool scalars_are_there = !scalars.empty() && device_traits(scalars[0]).separate_memory;
-  const bool by_formula = !params.empty() && optim_loops(params[0]).takes_formula &&
-                          (!on_device.empty() || scalars_are_there);
+  const bool by_formula =
+      takes_formula && (scalars_are_there || (scalars.empty() && !on_device.empty()));
+  std::vector<double> numbers(options.begin(), options.end());
   OptimizerFormula formula{};
   if (by_formula) {
     formula.numbers = rule.numbers;
@@ -248,17 +250,21 @@ int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorL
       formula.places[o.place] = o.value.data<double>();
     }
   } else {
-    check_argument(on_device.empty(), rule.writer, "an option is on ",
+    check_argument(on_device.empty() || takes_formula, rule.writer, "an option is on ",
                    on_device.empty() ? Device{} : on_device[0].value.device(),
                    ", the parameters are not");
   }
   const Step step{rule,   kernel,         size_t(optimizer_states(kernel)), params, grads, scalars,
-                  states, options.data(), by_formula ? &formula : nullptr};
+                  states, numbers.data(), by_formula ? &formula : nullptr};
   step.check_scalars();
   rush::check(by_formula || rule.scalars == 0 || params.empty() || !is_capturing(params[0]),
               ErrorKind::Runtime, rule.writer,
               "a CUDA graph is being captured, and the step counts are on the host, where replays "
               "cannot move them on; make the optimizer with capturable=True");
+  // Step counts on the host are worked with there, and so is what goes with them.
+  if (!by_formula)
+    for (const OptimizerOption& o : on_device)
+      numbers[size_t(o.place)] = o.value.item().to_double();
   flush_pending("an optimizer takes its step");
   const bool repeated = check_uses(rule.writer, params, grads, states);
   int64_t elements = 0;

@@ -86,6 +86,33 @@ def test_nan_wins_between_two_ranks():
         """)
 
 
+def test_groups_that_are_gone_keep_no_shared_memory():
+    run_ranks("""
+        def shared():  # KiB of windows that are there
+            total, ours = 0, False
+            with open("/proc/self/smaps") as file:
+                for line in file:
+                    if "-" in line.split()[0]:
+                        ours = "/dev/shm/mpich_shar" in line
+                    total += int(line.split()[1]) if ours and line.startswith("Rss:") else 0
+            return total
+
+        dist.all_reduce(rl.ones(200_000))
+        before = shared()
+        assert before >= 512  # of the group of all
+        for _ in range(20):
+            group = dist.new_group()
+            x = rl.ones(200_000)
+            dist.all_reduce(x, group=group)
+            assert (x == 2.0).all()
+            dist.barrier(group)
+            dist.destroy_process_group(group)
+            del group
+            dist.barrier()
+        assert shared() - before < 20 * 512 / 4, shared() - before
+        """)
+
+
 def test_two_ranks_that_share_no_memory():
     """As if on different hosts: MPI's own all_reduce does it."""
     run_ranks(

@@ -1,6 +1,8 @@
 #include "distributed/mpi/pair_reduce.h"
 
+#include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -125,6 +127,8 @@ class PairTransfer final : public Transfer {
   int64_t put_ = 0, taken_ = 0;
 };
 
+PairReduce::PairReduce(int rank) : rank_(rank), process_(getpid()) {}
+
 std::unique_ptr<PairReduce> PairReduce::make(Store& store, Handle communicator, int rank,
                                              Milliseconds timeout) {
   // One rank decides for both.
@@ -161,6 +165,17 @@ bool PairReduce::allocate(Handle communicator) {
   own_ = new (mine) Part{};
   other_ = static_cast<Part*>(other);
   return l.Win_lock_all(kModeNoCheck, window) == 0;  // for good
+}
+
+// Freeing a window waits for the other rank, which may be gone; its memory can go before, once the
+// other rank has taken all. The counters stay, for that rank asks the same of them.
+PairReduce::~PairReduce() {
+  if (!own_ || process_ != getpid()) return;
+  if (other_->taken.load(std::memory_order_acquire) < blocks_) return;
+  const auto page = uintptr_t(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(own_->blocks) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(own_ + 1) / page * page;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE);
 }
 
 bool PairReduce::takes(const Operation& op) const {

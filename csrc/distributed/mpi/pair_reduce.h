@@ -17,6 +17,9 @@ class PairReduce {
   // different hosts, or short of memory.
   static std::unique_ptr<PairReduce> make(Store& store, Handle communicator, int rank,
                                           Milliseconds timeout);
+  ~PairReduce();
+  PairReduce(const PairReduce&) = delete;
+  PairReduce& operator=(const PairReduce&) = delete;
 
   bool takes(const Operation& op) const;
   std::unique_ptr<Transfer> start(Operation& op);
@@ -24,10 +27,10 @@ class PairReduce {
  private:
   friend class PairTransfer;
   struct Part;
-  explicit PairReduce(int rank) : rank_(rank) {}
+  explicit PairReduce(int rank);
   bool allocate(Handle communicator);
 
-  const int rank_;
+  const int rank_, process_;
   Part *own_ = nullptr, *other_ = nullptr;
   int64_t blocks_ = 0;  // of all calls that were started, on either side
   int64_t calls_ = 0;

@@ -6,10 +6,11 @@
 The batch per rank stays the same on any number of ranks (weak scaling). All sides are started once,
 on the largest number of ranks; those that are not measured sleep. For each model there are rounds,
 and in each round each number of ranks has, one right after the other: steps without communication
-(the plain model, on all these ranks at the same time), steps of DistributedDataParallel, and steps
-of PyTorch's. A figure is the time until the last rank has done its steps, divided by their number;
-shown are the median over rounds and half the distance of the quartiles. Ratios and differences are
-taken within a round, so that a machine which gets slower for a while does not change them.
+(the plain model, on all these ranks at the same time; on one rank, too), steps of
+DistributedDataParallel, and steps of PyTorch's. A figure is the time until the last rank has done
+its steps, divided by their number; shown are the median over rounds and half the distance of the
+quartiles. Ratios and differences are taken within a round, so that a machine which gets slower for
+a while does not change them.
 
 Every rank has processors of its own (--free: the scheduler's choice) in both libraries. For the
 models with a bar, on the largest number of ranks, each round has more ways: `--other-placement`
@@ -30,6 +31,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from scaling_fit import PROBES
 from scaling_rank import BATCHES
 from scaling_report import BARRED, Study
 
@@ -163,10 +165,18 @@ class Measurement:
 
             self.each(measure, [name for name in ("rushlight", "torch") if name in self.sides])
 
+    def machine(self):
+        """How long each probe takes on each number of processes, once more."""
+        for n in sorted({1, *self.args.ranks}):
+            for probe in PROBES:
+                seconds = self.sides["rushlight"].ask(n, do="probe", name=probe, ranks=n,
+                                                      bound=self.bound)  # fmt: skip
+                self.study.machine.setdefault(n, {}).setdefault(probe, []).append(max(seconds))
+
     def cases(self, model):
         """In the order of a round."""
         ours, theirs = self.sides["rushlight"], self.sides.get("torch")
-        found = []
+        found = [] if 1 in self.args.ranks else [Case(ours, "alone", 1, self.bound, ("alone", 1))]
         for n in self.args.ranks:
             found += [Case(ours, way, n, self.bound, (way, n)) for way in ("alone", "ddp")]
             if theirs:
@@ -193,10 +203,10 @@ class Measurement:
         sizes = {}
         self.each(lambda side: sizes.update({side.name: side.answers(self.size)[0]["bytes"]}),
                   [side for side in sides if side in self.sides])  # fmt: skip
+        self.machine()
         rounds, cases = [], self.cases(name)
-        for case in cases:  # the first step settles the order of buckets
-            if case.key[0] not in ("alone", "other alone", "torch alone"):
-                case.visit(VISIT)
+        for case in cases:  # a first step makes what is made once, and settles the order of buckets
+            case.visit(VISIT)
         print(f"{name}: ready after {time.monotonic() - began:.0f} s", flush=True)
         slowest = 0.0
         while len(rounds) < MOST_ROUNDS:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 # Samples per rank: steps of a second at most with two threads.
 BATCHES = {"resnet50": 4, "mobilenet_v2": 8, "gnmt_v2": 8, "alexnet": 8, "vgg19": 1, "ncf": 4096}
+# Of the probes: elements of two tensors each, and how long one takes.
+SHARED, BEYOND, PROBE_SECONDS = 1 << 20, 1 << 25, 0.2
 SIZES = [1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 25 << 20]
 
 
@@ -44,7 +46,8 @@ class Rank:
         self.lib.set_num_threads(args.threads)
         self.dist.init_process_group("gloo")
         self.rank, self.size = self.dist.get_rank(), self.dist.get_world_size()
-        self.groups = {n: self.dist.new_group(list(range(n))) for n in args.ranks if n < self.size}
+        numbers = {1, *args.ranks} - {self.size}  # one alone is no group, but measured as such
+        self.groups = {n: self.dist.new_group(list(range(n))) for n in sorted(numbers)}
         self.groups[self.size] = None  # the default group
         self.training = self.plain = None
         self.wrapped = {}
@@ -79,6 +82,26 @@ class Rank:
             link = self.dist.fit_network(self.groups[ranks], turns=8)
             found["link"] = [link.latency, link.bandwidth, link.error]
         return found
+
+    def do_probe(self, name, ranks, bound):
+        """Seconds of some work, while as many processes do the same."""
+        self.place(bound)
+        lib = self.lib
+        if name == "compute":  # in the processor's own caches
+            a, b = lib.full((256, 256), 1e-3), lib.full((256, 256), 1e-3)
+            work = lambda: a @ b  # noqa: E731
+        else:  # beyond them, in the cache that processors share, or beyond that one
+            a, b = (lib.ones(SHARED if name == "cache" else BEYOND) for _ in range(2))
+            work = lambda: a.add_(b, alpha=1e-3)  # noqa: E731
+        for _ in range(3):
+            work()
+        self.dist.barrier(self.groups[ranks])
+        started, count, taken = time.perf_counter(), 0, 0.0
+        while taken < PROBE_SECONDS:
+            work()
+            count += 1
+            taken = time.perf_counter() - started
+        return taken / count
 
     def do_model(self, name, ranks):
         """A new model, and a DistributedDataParallel of it for each number of ranks."""

@@ -6,11 +6,14 @@
 gradients are ready at measured moments of backward are averaged one after the other, each as long
 as such an all_reduce takes alone; what then ends after backward cannot be hidden.
 
-The prediction of the largest number of ranks knows the smaller ones alone: what DDP adds to a step
-is a constant and a share of the time that an all_reduce of the model's bytes takes by the fitted
-link; both are fitted on the smaller numbers of ranks, and neither is negative. Latency and
-bandwidth of the link are drawn on in a straight line. To that comes the step without communication:
-drawn on in a straight line, too, or as it was measured there, which needs no ranks that talk.
+The prediction of the largest number of ranks knows the model on smaller ones alone. The machine is
+measured on all of them, without the model: probes that compute, and that go through a shared cache
+and through memory, and the all_reduce. The step without communication is a sum of such probes'
+work, fitted on one process and on the smaller numbers of them. What DDP adds to a step is a
+constant (buffers, hooks, waiting for the slowest) and a share of the time that an all_reduce of the
+model's bytes takes by the fitted link, fitted on the smaller numbers of ranks. Nothing of these is
+negative (scaling_fit.py). Beside it: the same, with the step without communication as it was
+measured on as many processes.
 """
 
 import json
@@ -19,6 +22,7 @@ import statistics
 from pathlib import Path
 
 from peer import markdown, write_report
+from scaling_fit import PROBES, added, parts, step
 
 BARRED = ("resnet50", "mobilenet_v2", "gnmt_v2")  # 85% at 8 ranks
 
@@ -44,29 +48,8 @@ def ratio(values):
     return f"{statistics.median(values):.2f} ± {spread(values):.2f}"
 
 
-def drawn_on(points, ranks):
-    """The straight line through the last two points."""
-    (a, at_a), (b, at_b) = sorted(points.items())[-2:]
-    return at_b + (at_b - at_a) * (ranks - b) / (b - a)
-
-
-def fitted(xs, ys):
-    """Constant and slope of the line nearest to the points, of those that are not negative."""
-    n, x, y = len(xs), sum(xs), sum(ys)
-    xx, xy = sum(a * a for a in xs), sum(a * b for a, b in zip(xs, ys, strict=True))
-    if (spare := n * xx - x * x) > 0:
-        slope = (n * xy - x * y) / spare
-        constant = (y - slope * x) / n
-        if slope >= 0 and constant >= 0:
-            return constant, slope
-    ways = [(max(0.0, y / n), 0.0), (0.0, max(0.0, xy / xx))]
-    return min(ways, key=lambda way: sum(
-        (way[0] + way[1] * a - b) ** 2 for a, b in zip(xs, ys, strict=True)))  # fmt: skip
-
-
-def ring(ranks, nbytes, latency, per_byte):
-    """Seconds of an all_reduce."""
-    return 2 * (ranks - 1) * (latency + nbytes / ranks * per_byte)
+def compared(predicted, measured):
+    return [f"{predicted * 1e3:.1f}", f"{measured * 1e3:.1f}", f"{predicted / measured - 1:+.0%}"]
 
 
 class Study:
@@ -75,6 +58,7 @@ class Study:
     def __init__(self, args):
         self.args = args
         self.network = {"rushlight": {}, "torch": {}}
+        self.machine = {}  # number of processes -> probe -> seconds of each turn
         self.models = {}  # name -> bytes, rounds (seconds by way and ranks) and more
 
     def add(self, name, nbytes, rounds, more):
@@ -148,47 +132,61 @@ class Study:
         head = ["model", "way", f"DDP step of {n} ranks (ms)", "efficiency", "of the first way"]
         return "## Other ways\n\n" + markdown(head, rows) if rows else ""
 
-    def predicted(self, name):
-        """What is added to a step on the largest number of ranks, from what smaller ones showed."""
-        *less, last = self.args.ranks
-        nbytes = self.models[name]["bytes"]
-        links = {n: self.network["rushlight"][n]["link"] for n in less}
-        latency = max(0.0, drawn_on({n: link[0] for n, link in links.items()}, last))
-        per_byte = drawn_on({n: 1 / link[1] for n, link in links.items()}, last)
-        times, added = [], []
-        for n, link in links.items():
+    def medians(self, name, way, numbers):
+        return {
+            n: statistics.median(found) for n in numbers if (found := self.figures(name, way, n))
+        }
+
+    def known_machine(self):
+        """Medians of the probes, by number of processes."""
+        return {
+            n: {probe: statistics.median(seconds) for probe, seconds in probes.items()}
+            for n, probes in sorted(self.machine.items())
+        }
+
+    def probes(self):
+        rows = [
+            [str(n), *(f"{seconds[p] * 1e3:.3f} ± {spread(self.machine[n][p]) / seconds[p]:.0%}"
+                       for p in PROBES)]
+            for n, seconds in self.known_machine().items()
+        ]  # fmt: skip
+        head = ["processes", *(f"{p} (ms)" for p in PROBES)]
+        return "## Probes\n\n" + markdown(head, rows) if rows else ""
+
+    def added(self, name, numbers):
+        """What communication adds to a step, by number of ranks."""
+        found = {}
+        for n in numbers:
             pairs = zip(self.figures(name, "ddp", n), self.figures(name, "alone", n), strict=True)
-            times.append(ring(n, nbytes, link[0], 1 / link[1]))
-            added.append(statistics.median(ddp - alone for ddp, alone in pairs))
-        constant, share = fitted(times, added)
-        return constant + share * ring(last, nbytes, latency, per_byte)
+            found[n] = statistics.median(ddp - alone for ddp, alone in pairs)
+        return found
 
     def prediction(self):
         *less, last = self.args.ranks
-        known = self.network["rushlight"]
+        known, machine = self.network["rushlight"], self.known_machine()
         if len(less) < 2 or any("link" not in known.get(n, {}) for n in self.args.ranks):
             return ""
+        links = {n: known[n]["link"][:2] for n in self.args.ranks}
         rows = []
         for name, model in self.models.items():
-            added = self.predicted(name)
-            shown = []
-            for r in model["rounds"]:
-                drawn = drawn_on({n: r["alone", n] for n in less}, last) + added
-                shown.append([drawn, r["alone", last] + added, r["ddp", last]])
-            row = [name, *(ms([times[i] for times in shown]) for i in range(3))]
-            for i in range(2):
-                away = [times[i] / times[2] - 1 for times in shown]
-                row.append(f"{statistics.median(away):+.0%} ± {spread(away) * 100:.0f}")
-            rows.append(row)
-        links = "; ".join(
+            found = parts(machine, self.medians(name, "alone", [1, *less]))
+            alone = step(machine, found, last)
+            more = added(links, model["bytes"], self.added(name, less), last)
+            measured = self.medians(name, "alone", [last])[last]
+            whole = self.medians(name, "ddp", [last])[last]
+            shares = " / ".join(f"{found[p] / sum(found.values()):.0%}" for p in PROBES)
+            rows.append([name, shares, *compared(alone, measured),
+                         *compared(alone + more, whole),
+                         f"{(measured + more) / whole - 1:+.0%}"])  # fmt: skip
+        told = "; ".join(
             f"{n} ranks {known[n]['link'][0] * 1e6:.1f} us, {known[n]['link'][1] / 1e9:.2f} GB/s, "
             f"fit within {known[n]['link'][2]:.0%}"
             for n in self.args.ranks
         )
-        head = [f"predicted step of {last} ranks (ms)", "with its own step without communication "
-                "(ms)", "measured (ms)", "difference", "difference of the second"]  # fmt: skip
-        table = markdown(["model", *head], rows)
-        return f"## Prediction\n\nLinks: {links}.\n\n{table}"
+        head = ["model", " / ".join(PROBES), f"without communication on {last} (ms)",
+                "measured (ms)", "difference", f"DDP on {last} (ms)", "measured (ms)",
+                "difference", "with the measured step without communication"]  # fmt: skip
+        return f"## Prediction\n\nLinks: {told}.\n\n{markdown(head, rows)}"
 
     def pages(self):
         load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
@@ -198,7 +196,7 @@ class Study:
             "medians over rounds, and half the distance of the quartiles. Load at the end: "
             f"{load} on {os.cpu_count()} processors, {siblings()}.\n"
         )
-        tables = [self.all_reduce(), self.training(), self.ways(), self.prediction()]
+        tables = [self.all_reduce(), self.training(), self.ways(), self.probes(), self.prediction()]
         return [intro, *(table for table in tables if table)]
 
     def text(self):
@@ -213,7 +211,9 @@ class Study:
                 for name, model in self.models.items()
             }  # fmt: skip
             Path(self.args.json).write_text(
-                json.dumps({"network": self.network, "models": models}, indent=1)
+                json.dumps(
+                    {"network": self.network, "machine": self.machine, "models": models}, indent=1
+                )
             )
         if self.args.page:
             Path(self.args.page).write_text(self.text())

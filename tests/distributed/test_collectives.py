@@ -23,7 +23,7 @@ def test_constants_are_those_of_the_library():
     with open(header) as file:
         text = file.read()
     constants = core.mpi_constants()
-    assert len(constants) == 27
+    assert len(constants) == 30
     for name, value in constants.items():
         found = re.search(rf"\b{name}\b\s*=?\s*(?:\(\(\w+\*?\))?\s*(0x[0-9a-f]+|-?\d+)", text)
         assert found and int(found[1], 0) == value, name
@@ -40,6 +40,89 @@ def test_import_opens_no_mpi():
         print("libmpi" in open("/proc/self/maps").read())
         """)
     assert out.strip() == "False"
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_all_reduce_of_all_sizes_has_the_same_bits_on_all_ranks(size):
+    # Two ranks combine block by block in memory that they share.
+    run_ranks(
+        """
+        rng = np.random.default_rng(0)
+        ops = {"SUM": np.sum, "PRODUCT": np.prod, "MIN": np.min, "MAX": np.max}
+        for n in (1, 8191, 8192, 8193, 65_537, 700_001):
+            for dtype in ("float32", "float64", "int32", "bool"):
+                values = (rng.standard_normal((SIZE, n)) * 100).astype(dtype)
+                for turn, (op, expected) in enumerate(ops.items()):
+                    x = rl.tensor(values[RANK])
+                    work = dist.all_reduce(x, getattr(dist.ReduceOp, op), async_op=bool(turn % 2))
+                    if work:
+                        work.wait()
+                    want = expected(values, 0).astype(dtype)
+                    np.testing.assert_allclose(x.numpy(), want, 1e-5, 1e-5, err_msg=f"{dtype} {op}")
+                    every = [rl.empty(n, dtype=x.dtype) for _ in range(SIZE)]
+                    dist.all_gather(every, x)
+                    assert all(np.array_equal(x.numpy(), other.numpy()) for other in every)
+        # Many in a row, of sizes that do not fit into whole blocks, and of several groups in turn.
+        members = [list(range(SIZE)), [0, SIZE - 1]]
+        groups = [dist.new_group(ranks) for ranks in members]
+        for turn in range(60):
+            ranks = members[turn % 2]
+            if RANK in ranks:
+                x = rl.full((turn * 1777 + 1,), float(RANK + turn))
+                dist.all_reduce(x, group=groups[turn % 2])
+                assert (x == float(sum(ranks) + turn * len(ranks))).all()
+        """,
+        size,
+    )
+
+
+def test_nan_wins_between_two_ranks():
+    run_ranks("""
+        for op in (dist.ReduceOp.MIN, dist.ReduceOp.MAX, dist.ReduceOp.SUM):
+            for where in (0, 1):
+                x = rl.full((3,), float("nan") if RANK == where else 1.0)
+                dist.all_reduce(x, op)
+                assert x.isnan().all()
+        """)
+
+
+def test_groups_that_are_gone_keep_no_shared_memory():
+    run_ranks("""
+        def shared():  # KiB of windows that are there
+            total, ours = 0, False
+            with open("/proc/self/smaps") as file:
+                for line in file:
+                    if "-" in line.split()[0]:
+                        ours = "/dev/shm/mpich_shar" in line
+                    total += int(line.split()[1]) if ours and line.startswith("Rss:") else 0
+            return total
+
+        dist.all_reduce(rl.ones(200_000))
+        before = shared()
+        assert before >= 512  # of the group of all
+        for _ in range(20):
+            group = dist.new_group()
+            x = rl.ones(200_000)
+            dist.all_reduce(x, group=group)
+            assert (x == 2.0).all()
+            dist.barrier(group)
+            dist.destroy_process_group(group)
+            del group
+            dist.barrier()
+        assert shared() - before < 20 * 512 / 4, shared() - before
+        """)
+
+
+def test_two_ranks_that_share_no_memory():
+    """As if on different hosts: MPI's own all_reduce does it."""
+    run_ranks(
+        """
+        x = rl.full((100_000,), RANK + 1.0)
+        dist.all_reduce(x)
+        assert (x == 3.0).all()
+        """,
+        MPIR_CVAR_NOLOCAL="1",
+    )
 
 
 def test_all_reduce_of_every_dtype():

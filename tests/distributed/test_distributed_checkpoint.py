@@ -18,6 +18,7 @@ from rushlight.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
     set_state_dict,
 )
+from rushlight.distributed.checkpoint.utils import _DistWrapper
 from rushlight.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from rushlight.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
 from rushlight.nn.parallel import DistributedDataParallel
@@ -143,6 +144,31 @@ def test_the_last_checkpoint_stays_whole(tmp_path):
     dist.simulate(2, write, 3.0, False)
     assert read() == [3.0] * 4
     assert len([f for f in os.listdir(folder) if f.endswith(".distcp")]) == 2
+
+
+def test_a_rank_that_is_lost_after_the_metadata_takes_no_files_away(tmp_path, monkeypatch):
+    """The first rank has put the metadata in place; then the others do not hear of it."""
+    folder = str(tmp_path)
+
+    def write(rank, value):
+        state = {"x": distribute_tensor(rl.full((4,), value), init_device_mesh("cpu", (2,)),
+                                        [Shard(0)])}  # fmt: skip
+        try:
+            dcp.save(state, checkpoint_id=folder)
+        except dist.DistBackendError:
+            return "lost"
+
+    assert dist.simulate(2, write, 1.0) == [None, None]
+
+    def lost(self, result):
+        dist.barrier(self.group)  # until the first rank is done
+        raise dist.DistBackendError("a rank is lost")
+
+    monkeypatch.setattr(_DistWrapper, "broadcast_object", lost)
+    assert dist.simulate(2, write, 2.0) == ["lost", "lost"]
+    state = {"x": rl.zeros(4)}
+    dcp.load(state, checkpoint_id=folder, no_dist=True)
+    assert state["x"].tolist() == [2.0] * 4
 
 
 def test_whole_states_and_errors(tmp_path):

@@ -1,7 +1,11 @@
 """deterministic_world: gradients with the same bits on any number of ranks."""
 
+import hashlib
+import os
+
 import numpy as np
 import pytest
+from distributed.ranks import run_ranks
 
 import rushlight as rl
 import rushlight.distributed as dist
@@ -56,8 +60,30 @@ def test_bits_do_not_depend_on_the_number_of_ranks(dtype, clears):
 @pytest.mark.slow
 def test_a_hundred_steps():
     (one,) = dist.simulate(1, train, 100, rl.float32, True)
-    for parameters in dist.simulate(8, train, 100, rl.float32, True):
-        assert parameters == one
+    for ranks in (2, 4, 8):
+        for parameters in dist.simulate(ranks, train, 100, rl.float32, True):
+            assert parameters == one, ranks
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not dist.is_mpi_available(), reason="no MPI library is installed")
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_a_hundred_steps_of_processes(ranks):
+    """The bits are those of one process, over MPI too."""
+    (one,) = dist.simulate(1, train, 100, rl.float32, True)
+    tests = os.path.dirname(os.path.dirname(__file__))
+    printed = run_ranks(
+        f"""
+        import hashlib
+        sys.path.insert(0, {tests!r})
+        from distributed.test_ordered_sums import train
+        rl.set_num_threads(1)
+        print(hashlib.sha256(b"".join(train(RANK, 100, rl.float32, True))).hexdigest())
+        """,
+        ranks,
+        limit=240,
+    )
+    assert set(printed) == {hashlib.sha256(b"".join(one)).hexdigest() + "\n"}
 
 
 class Fails(rl.autograd.Function):

@@ -221,12 +221,12 @@ def test_a_running_job_goes_on(tmp_path, mpi_ports):
         import rushlight as rl, rushlight.distributed as dist
         dist.init_process_group("gloo")
         print(os.getpid(), flush=True)
-        total, end = rl.zeros(1), rl.zeros(1)
+        total, end = rl.zeros(1), rl.zeros(1, dtype=rl.int32)
         while not end.item():
             dist.all_reduce(x := rl.ones(1))
             total += x
             end.fill_(os.path.exists("end"))
-            dist.all_reduce(end)
+            dist.all_reduce(end, dist.ReduceOp.BOR)  # by the library; sums of two ranks are not
             time.sleep(0.01)
         steps = [None, None]
         dist.all_gather_object(steps, total.item())

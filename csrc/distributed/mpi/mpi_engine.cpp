@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "distributed/mpi/pair_reduce.h"
 #include "distributed/pmi_server.h"
 
 namespace rush::distributed::mpi {
@@ -78,7 +79,8 @@ class MpiTransfer final : public Transfer {
 
 class MpiEngine final : public Engine {
  public:
-  explicit MpiEngine(Handle communicator) : communicator_(communicator) {
+  MpiEngine(Handle communicator, std::unique_ptr<PairReduce> pair)
+      : communicator_(communicator), pair_(std::move(pair)) {
     int flag = 0, *value = nullptr;
     const int status = library().Comm_get_attr(handle(kCommWorld), kTagUpperBound, &value, &flag);
     largest_tag_ = status == 0 && flag && value ? *value : 32767;  // the least that MPI promises
@@ -86,6 +88,7 @@ class MpiEngine final : public Engine {
   // The communicator is not freed: that would wait for ranks which may be gone.
 
   std::unique_ptr<Transfer> start(Operation& op) override {
+    if (pair_ && pair_->takes(op)) return pair_->start(op);
     auto transfer = std::make_unique<MpiTransfer>(op);
     check_mpi(begin(op, *transfer), name_of(op.kind));
     return transfer;
@@ -167,6 +170,7 @@ class MpiEngine final : public Engine {
   }
 
   Handle communicator_;
+  std::unique_ptr<PairReduce> pair_;  // null: not two ranks on one host
   int largest_tag_ = 0;
 };
 
@@ -223,7 +227,14 @@ std::unique_ptr<Engine> make_engine(Store& store, std::span<const int> ranks,
   l.Group_free(&group);
   l.Group_free(&all);
   check_mpi(l.Comm_set_errhandler(communicator, handle(kErrorsReturn)), "MPI_Comm_set_errhandler");
-  return std::make_unique<MpiEngine>(communicator);
+  std::unique_ptr<PairReduce> pair;
+  if (ranks.size() == 2) {
+    int rank = 0;
+    check_mpi(l.Comm_rank(communicator, &rank), "MPI_Comm_rank");
+    pair = PairReduce::make(store, communicator, rank, timeout);
+    unlink_shared_memory();
+  }
+  return std::make_unique<MpiEngine>(communicator, std::move(pair));
 }
 
 }  // namespace rush::distributed::mpi

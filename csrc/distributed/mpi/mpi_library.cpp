@@ -63,6 +63,11 @@ std::unique_ptr<Library> load() {
       find(opened, "MPI_Ialltoallv_c", l->Ialltoallv_c) &&
       find(opened, "MPI_Isend_c", l->Isend_c) && find(opened, "MPI_Irecv_c", l->Irecv_c) &&
       find(opened, "MPI_Get_library_version", l->Get_library_version);
+  find(opened, "MPI_Comm_split_type", l->Comm_split_type);
+  find(opened, "MPI_Comm_free", l->Comm_free);
+  find(opened, "MPI_Win_allocate_shared", l->Win_allocate_shared);
+  find(opened, "MPI_Win_shared_query", l->Win_shared_query);
+  find(opened, "MPI_Win_lock_all", l->Win_lock_all);
   return all ? std::move(l) : nullptr;
 }
 
@@ -97,6 +102,9 @@ std::vector<std::pair<std::string, int64_t>> constants() {
       {"MPI_MAX_ERROR_STRING", kLongestErrorString},
       {"MPI_ANY_SOURCE", kAnyMpiSource},
       {"MPI_TAG_UB", kTagUpperBound},
+      {"MPI_INFO_NULL", kInfoNull},
+      {"MPI_COMM_TYPE_SHARED", kTypeShared},
+      {"MPI_MODE_NOCHECK", kModeNoCheck},
   };
   for (const auto& row : kTypes) out.emplace_back(row.name, row.value);
   for (const auto& row : kOperations) out.emplace_back(row.name, row.value);

@@ -24,6 +24,8 @@ inline constexpr int kThreadMultiple = 4096;
 inline constexpr int kLongestErrorString = 512;
 inline constexpr int kAnyMpiSource = -1;
 inline constexpr int kTagUpperBound = 501;
+inline constexpr uintptr_t kInfoNull = 0x130;
+inline constexpr int kTypeShared = 221, kModeNoCheck = 1024;
 
 inline Handle handle(uintptr_t constant) { return reinterpret_cast<Handle>(constant); }
 uintptr_t type_of(DType t);  // 0: the library has none
@@ -59,6 +61,12 @@ struct Library {
   int (*Isend_c)(const void*, Count, Handle, int, int, Handle, Handle*);
   int (*Irecv_c)(void*, Count, Handle, int, int, Handle, Handle*);
   int (*Get_library_version)(char*, int*);
+  // For pair_reduce.h, which does without where one of them is null.
+  int (*Comm_split_type)(Handle, int, int, Handle, Handle*);
+  int (*Comm_free)(Handle*);
+  int (*Win_allocate_shared)(intptr_t, int, Handle, Handle, void*, Handle*);
+  int (*Win_shared_query)(Handle, int, intptr_t*, int*, void*);
+  int (*Win_lock_all)(int, Handle);
 };
 
 // Those of the constants above and of type_of and operation_of, by the standard's names: for tests.

@@ -15,6 +15,7 @@ from typing import Any
 from rushlight import distributed as dist
 from rushlight._names.missing import fill
 from rushlight.distributed import _world
+from rushlight.distributed.checkpoint.api import CheckpointException
 from rushlight.distributed.checkpoint.default_planner import DefaultSavePlanner
 from rushlight.distributed.checkpoint.filesystem import (
     FileSystemReader,
@@ -135,10 +136,12 @@ class _Save:
         return self.metadata
 
     def write(self, ranks: _DistWrapper) -> Metadata:
-        """Writes what was planned; a storage may take back what is of no use."""
+        """Writes what was planned; a storage may take back what is of no use: where all ranks know
+        that it failed. A rank that lost the others does not know whether there is a new checkpoint,
+        whose metadata may name its files."""
         try:
             return self._written(ranks)
-        except BaseException:
+        except CheckpointException:
             getattr(self.writer, "_discard", lambda: None)()
             raise
 

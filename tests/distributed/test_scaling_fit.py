@@ -1,0 +1,62 @@
+"""What benchmarks/scaling_models.py predicts steps from."""
+
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "benchmarks"))
+from scaling_fit import PROBES, added, least_squares, not_negative, parts, slower, step
+
+# Memory saturates between 4 and 8 processes, the shared cache earlier, processors get warm.
+MACHINE = {
+    1: {"compute": 0.01, "cache": 0.02, "memory": 0.03},
+    2: {"compute": 0.01, "cache": 0.024, "memory": 0.031},
+    4: {"compute": 0.011, "cache": 0.035, "memory": 0.034},
+    8: {"compute": 0.0115, "cache": 0.04, "memory": 0.06},
+}
+
+
+@pytest.mark.parametrize("work", [(1.0, 0.5, 0.25), (0.0, 0.0, 2.0), (0.3, 0.0, 0.3)])
+def test_a_step_is_told_from_smaller_numbers_of_processes(work):
+    truth = dict(zip(PROBES, work, strict=True))
+    seconds = {n: step(MACHINE, truth, n) for n in (1, 2, 4)}
+    found = parts(MACHINE, seconds)
+    assert found == pytest.approx(truth, abs=1e-9)
+    assert step(MACHINE, found, 8) == pytest.approx(step(MACHINE, truth, 8))
+
+
+def test_no_part_is_negative():
+    # Faster with more processes: no sum of probes' work does that.
+    seconds = {1: 1.0, 2: 0.9, 4: 0.8}
+    found = parts(MACHINE, seconds)
+    assert min(found.values()) >= 0
+    assert found["compute"] > 0 == found["cache"] == found["memory"]
+    assert step(MACHINE, found, 8) == pytest.approx(0.9 * 1.15, rel=0.1)
+    assert slower(MACHINE, "memory", 8) == pytest.approx(2.0)
+
+
+def test_fits():
+    assert least_squares([[1, 1], [1, 2], [1, 3]], [3, 5, 7]) == pytest.approx([1, 2])
+    assert least_squares([[1, 2], [2, 4]], [1, 2]) is None
+    assert not_negative([[1, 1], [1, 2]], [1, 3]) == pytest.approx([0, 1.4])
+    assert not_negative([[1.0]], [-1.0]) == [0.0]
+
+
+# Of results/scaling_models.md: milliseconds with and without communication on 2, 4 and 8 ranks.
+LINKS = {2: (8.2e-6, 5.35e9), 4: (3.6e-6, 3.96e9), 8: (3.3e-6, 2.72e9)}
+RECORDED = {
+    "resnet50": (102.2e6, (750.8, 891.4, 942.0), (713.9, 845.6, 874.8)),
+    "mobilenet_v2": (14.0e6, (219.1, 324.1, 377.1), (210.2, 311.3, 359.5)),
+    "alexnet": (244.4e6, (405.4, 456.9, 644.2), (227.7, 244.4, 375.2)),
+    "vgg19": (574.7e6, (1147.6, 1271.2, 1643.8), (768.2, 846.3, 1144.3)),
+    "ncf": (127.3e6, (140.3, 182.6, 254.4), (54.3, 77.5, 96.3)),
+}
+
+
+@pytest.mark.parametrize("model", RECORDED)
+def test_what_communication_added_on_eight_ranks(model):
+    nbytes, ddp, alone = RECORDED[model]
+    more = {n: (a - b) / 1e3 for n, a, b in zip((2, 4), ddp, alone, strict=False)}
+    predicted = alone[2] / 1e3 + added(LINKS, nbytes, more, 8)
+    assert predicted == pytest.approx(ddp[2] / 1e3, rel=0.11)

@@ -67,6 +67,10 @@ RUSH_FN Windows windows_of(const PoolArgs<I>& args, const Point<I>& p) {
   return {window_of(args, 0, p.at[0]), window_of(args, 1, p.at[1]), window_of(args, 2, p.at[2])};
 }
 
+// How many places one instruction reads or writes.
+template <int V>
+inline constexpr int kPlaces = V > 1 ? 2 : 1;
+
 template <class T, class I, int V>
 __global__ void __launch_bounds__(kThreads) max_pool(PoolArgs<I> args) {
   after_earlier();
@@ -75,9 +79,10 @@ __global__ void __launch_bounds__(kThreads) max_pool(PoolArgs<I> args) {
     const Point<I> p = point_of<I, V>(args, args.out, I(i));
     const auto [a, b, c] = windows_of(args, p);
     Pack<T, V> best;
-    Pack<i64, V> where;
+    Pack<i64, kPlaces<V>> places[V / kPlaces<V>];
+    const auto where = [&](int k) -> i64& { return places[k / kPlaces<V>].v[k % kPlaces<V>]; };
 #pragma unroll
-    for (int k = 0; k < V; ++k) best.v[k] = is_float<T> ? T(0) : limits<T>::lowest, where.v[k] = -1;
+    for (int k = 0; k < V; ++k) best.v[k] = is_float<T> ? T(0) : limits<T>::lowest, where(k) = -1;
     for (i32 u = a.from; u < a.to; u += args.dilation[0]) {
       for (i32 v = b.from; v < b.to; v += args.dilation[1]) {
         for (i32 w = c.from; w < c.to; w += args.dilation[2]) {
@@ -87,9 +92,9 @@ __global__ void __launch_bounds__(kThreads) max_pool(PoolArgs<I> args) {
           for (int k = 0; k < V; ++k) {
             // The first of equals; NaN wins.
             const T h = here.v[k];
-            if (where.v[k] < 0 || h > best.v[k] || (h != h && best.v[k] == best.v[k])) {
+            if (where(k) < 0 || h > best.v[k] || (h != h && best.v[k] == best.v[k])) {
               best.v[k] = h;
-              where.v[k] = i64(spatial);
+              where(k) = i64(spatial);
             }
           }
         }
@@ -97,7 +102,8 @@ __global__ void __launch_bounds__(kThreads) max_pool(PoolArgs<I> args) {
     }
     store_pack<V>(typed<T>(args.y) + i * V, best);
 #pragma unroll
-    for (int k = 0; k < V; ++k) args.indices[i * V + k] = where.v[k];
+    for (int k = 0; k < V; k += kPlaces<V>)
+      store_pack(args.indices + i * V + k, places[k / kPlaces<V>]);
   }
 }
 
@@ -195,8 +201,12 @@ __global__ void __launch_bounds__(kThreads) max_pool_gather(PoolArgs<I> args) {
           const I at = place_of(args, args.out, p, spatial);
           const Pack<T, V> g = load_pack<V>(typed<T>(args.x) + at);
 #pragma unroll
-          for (int k = 0; k < V; ++k)
-            if (args.indices[at + k] == own) sum.v[k] += g.v[k];
+          for (int k = 0; k < V; k += kPlaces<V>) {
+            const Pack<i64, kPlaces<V>> where = load_pack<kPlaces<V>>(args.indices + at + k);
+#pragma unroll
+            for (int j = 0; j < kPlaces<V>; ++j)
+              if (where.v[j] == own) sum.v[k + j] += g.v[k + j];
+          }
         }
       }
     }

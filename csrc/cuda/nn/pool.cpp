@@ -68,6 +68,7 @@ int pack_width(const Pool& p) {
   for (const Tensor* t : {&p.from, &p.to})
     while (reinterpret_cast<uintptr_t>(t->data()) % uintptr_t(width * t->element_size()))
       width /= 2;
+  if (p.indices && reinterpret_cast<uintptr_t>(p.indices->data()) % 16) width = 1;
   return width;
 }
 

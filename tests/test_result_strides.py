@@ -103,3 +103,53 @@ def test_gradients_of_means_can_be_written_to():
     y = rl.randn(3, 4, requires_grad=True)
     (given,) = rl.autograd.grad(y.mean(0).sum(), y)
     assert rl.allclose(given.mul_(3), rl.ones(3, 4))
+
+
+@pytest.mark.parametrize("find", [rl.nonzero, rl.argwhere])
+def test_coordinates_of_one_dim_lie_side_by_side(find):
+    x = rl.arange(24).reshape(2, 3, 4)
+    assert find(x).stride() == (1, 23)
+    assert find(x.transpose(0, 2)).stride() == (1, 23)
+    assert find(rl.zeros(3, 4)).stride() == (1, 0)
+    assert find(rl.ones(4)).stride() == (1, 4)
+    assert find(rl.tensor(1)).stride() == (1, 1)
+    np.testing.assert_array_equal(find(x), np.argwhere(x.numpy()))
+
+
+LAID = {
+    "contiguous": lambda: rl.arange(24.0).reshape(2, 3, 4),
+    "turned": lambda: rl.arange(24.0).reshape(2, 3, 4).transpose(0, 2),
+    "apart": lambda: rl.arange(48.0).reshape(2, 3, 8)[..., ::2],
+    "channels last": lambda: rl.randn(2, 3, 4, 5).contiguous(memory_format=LAST),
+}
+REPLACED = {
+    "select": (lambda x, src: rl.select_scatter(x, src, 1, 1), lambda x: x.select(1, 1)),
+    "slice": (lambda x, src: rl.slice_scatter(x, src, 1, 1, 3), lambda x: x[:, 1:3]),
+    "diagonal": (lambda x, src: rl.diagonal_scatter(x, src), lambda x: x.diagonal()),
+}
+
+
+@pytest.mark.parametrize("layout", LAID)
+@pytest.mark.parametrize("name", REPLACED)
+def test_copies_with_a_part_replaced_lie_as_before(name, layout):
+    scatter, part = REPLACED[name]
+    x = LAID[layout]().requires_grad_()
+    src = rl.full(part(x).shape, -1.0, requires_grad=True)
+    y = scatter(x, src)
+    assert y.stride() == x.stride()
+    expected = x.detach().numpy().copy()
+    part(rl.from_numpy(expected))[...] = -1
+    np.testing.assert_array_equal(y.detach(), expected)
+    y.sum().backward()
+    assert (part(x.grad) == 0).all() and x.grad.sum() == x.numel() - src.numel()
+    assert (src.grad == 1).all()
+
+
+def test_parts_of_expanded_tensors():
+    x = rl.arange(4.0).expand(2, 3, 4)
+    y = rl.select_scatter(x, rl.full((3, 4), 9.0), 0, 1)
+    assert y.stride() == (12, 4, 1)
+    assert rl.equal(y[0], x[0]) and (y[1] == 9).all()
+    y = rl.as_strided_scatter(x, rl.full((2, 2), 9.0), (2, 2), (1, 4))
+    assert y.stride() == (12, 4, 1)
+    assert (y == 9).sum() == 4 and rl.equal(y[1], x[1])

@@ -114,7 +114,10 @@ _COMPUTED = frozenset(
 )
 # What has a range that is known, whose steps the integers share: the first number, and how many the
 # range spans.
-_BOUNDED = {"sigmoid": (0, 1), "hardsigmoid": (0, 1), "tanh": (-1, 2)}
+_BOUNDED = {
+    **dict.fromkeys("sigmoid hardsigmoid".split(), (0, 1)),
+    **dict.fromkeys("tanh".split(), (-1, 2)),
+}
 _QUESTIONS = frozenset(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous data_ptr
     get_device is_floating_point is_complex untyped_storage len hash is_shared get

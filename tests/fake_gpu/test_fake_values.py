@@ -1,6 +1,11 @@
 """What the kernels of a GPU are made for, seen by their names: types of memory, and of what is
 computed; and what is checked or worked out on the host. Kernels do nothing here."""
 
+import re
+from pathlib import Path
+
+import rushlight as rl
+
 LOGGED = """
 import os
 def launched(f):
@@ -28,6 +33,16 @@ for work in works:
     assert len(printed) == 14
     for line in printed:
         assert line.startswith("True"), line
+
+
+def test_the_kernels_that_are_compiled_ahead_do_too():
+    """A name that nothing asks for any more would be compiled in vain."""
+    names = (Path(rl.__file__).parent / "cuda" / "warmup_kernels.txt").read_text().splitlines()
+    reading = [n for n in names if re.search("::(copy_|reduce|pointwise_|scan_|sort_)", n)]
+    assert len(reading) > 100
+    for name in reading:
+        operands = name.split(", ", 4)[4] if "pointwise_" in name else name
+        assert not re.search(r"\bbool\b", operands), name
 
 
 def test_norms_of_halves_are_formed_in_floats(run, tmp_path):

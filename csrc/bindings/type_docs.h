@@ -16,7 +16,7 @@ A tensor is a view of a storage: slices, `view` and `transpose` share its memory
 with one that has `requires_grad` is recorded, and `backward` fills `grad`.
 
 Attributes:
-    shape (Size), dtype, device, layout: what it is.
+    shape, dtype, device, layout: what it is; the shape is a Size.
     requires_grad (bool): record what is done with it.
     grad (Tensor, optional): what backward has added up here, for leaves.
     grad_fn (autograd.graph.Node, optional): what made it, where that was recorded.
@@ -52,7 +52,7 @@ Arguments:
 Raises:
     RuntimeError: for a device that is not known.
 
-Differences from PyTorch: the numbers of a seed are others, and those of the CPU and of a GPU are
+Differs from PyTorch: the numbers of a seed are others, and those of the CPU and of a GPU are
 the same; a generator need not be of the device on which it draws.
 
 Example:
@@ -163,7 +163,8 @@ Attributes:
     eps (float): from 1 to the next number.
     tiny, smallest_normal (float): the smallest positive number of full precision.
     resolution (float): 10 to the power of -(decimal digits that can be relied on).
-    bits (int), dtype (str): of one number; the dtype's name.
+    bits (int): of one number.
+    dtype (str): its name.
 
 Raises:
     TypeError: for a dtype that is not floating.
@@ -184,7 +185,8 @@ Arguments:
 
 Attributes:
     min, max (int): the limits.
-    bits (int), dtype (str): of one number; the dtype's name.
+    bits (int): of one number.
+    dtype (str): its name.
 
 Raises:
     TypeError: for a dtype that is not of integers; bool is not.

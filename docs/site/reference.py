@@ -120,7 +120,9 @@ def block(language: str, text: str) -> str:
     return f"````{language}\n{text}\n````"
 
 
-SECTION = re.compile(r"(Arguments|Returns|Raises|Shape|Differs from PyTorch|Example):(?: (.*))?$")
+SECTION = re.compile(
+    r"(Arguments|Attributes|Returns|Raises|Shape|Differs from PyTorch|Example):(?: (.*))?$"
+)
 
 
 def to_markdown(doc: str | None) -> str:
@@ -143,11 +145,11 @@ def to_markdown(doc: str | None) -> str:
 
 
 def of_section(title: str, first: str, lines: list[str]) -> str:
-    """Arguments as a list of names in bold, examples as code, the others as a sentence."""
+    """Arguments and attributes as lists, examples as code, the others as a sentence."""
     if title == "Example":
         return block("pycon", inspect.cleandoc("\n" + "\n".join(lines)))
     text = inspect.cleandoc("\n".join([first, *lines]))
-    if title != "Arguments":
+    if title not in ("Arguments", "Attributes"):
         return f"**{title}:** {escaped(' '.join(text.split()))}"
     items = []
     for line in text.splitlines():
@@ -156,7 +158,7 @@ def of_section(title: str, first: str, lines: list[str]) -> str:
             items.append(f"- **{escaped(name[1])}**{escaped(name[2] or '')}: {escaped(name[3])}")
         else:
             items.append(("  " if items else "- ") + escaped(line.strip()))
-    return "**Arguments:**\n\n" + "\n".join(items)
+    return f"**{title}:**\n\n" + "\n".join(items)
 
 
 def signature(value: Any) -> str:

@@ -47,7 +47,7 @@ class ONNXProgram:
     Raises:
         ImportError: when it is called where onnxruntime is not installed.
 
-    Differences from PyTorch: it holds `model_proto` alone, no `model` of the package onnx_ir.
+    Differs from PyTorch: it holds `model_proto` alone, no `model` of the package onnx_ir.
 
     Example:
         >>> program = rl.onnx.export(nn.ReLU(), rl.zeros(3))
@@ -141,7 +141,7 @@ def export(
         ValueError: for an opset_version that cannot be written.
         UnsupportedOperatorError: for an operator without a translation; it names the line.
 
-    Differences from PyTorch: one exporter, whatever `dynamo` says.
+    Differs from PyTorch: one exporter, whatever `dynamo` says.
 
     Example:
         >>> names = {"input_names": ["x"], "output_names": ["y"]}

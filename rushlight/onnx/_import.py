@@ -34,7 +34,7 @@ def load(f: str | os.PathLike[str] | Any, *, requires_grad: bool = True) -> fx.G
         ValueError: for a file that is no valid model.
         NotImplementedError: for operators and dtypes that are not known; it names them.
 
-    Differences from PyTorch: it has no such function.
+    Differs from PyTorch: it has no such function.
 
     Example:
         >>> program = rl.onnx.export(nn.Linear(3, 2), rl.zeros(1, 3))

@@ -12,9 +12,9 @@
 namespace rush::distributed::mpi {
 namespace {
 
-// Small enough for a first-level cache, and so many that neither rank waits for the other's look at
-// a counter.
-constexpr int64_t kBlockBytes = 32 << 10, kBlocks = 8;
+// A block is small enough for a first-level cache. There are many, since on a busy machine the other
+// rank may not look at the counters for a while: what waits then is put aside.
+constexpr int64_t kBlockBytes = 32 << 10, kBlocks = 32;
 constexpr int64_t kTwoLines = 128;
 
 // The window is written in full when it is made, so that there is no lack of memory later.

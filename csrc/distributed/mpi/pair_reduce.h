@@ -4,7 +4,7 @@
 // of its own. Two ranks need neither: each puts its tensor into its part of a window
 // (MPI_Win_allocate_shared), block by block, and combines the other's blocks with its own tensor as
 // they come, so that each byte is written twice and read by the other processor once. The blocks
-// are few, and stay in the caches; counters beside them say how many were put and taken.
+// are taken in turn, and stay in the caches; counters beside them say how many were put and taken.
 #pragma once
 
 #include "distributed/mpi/mpi_library.h"

@@ -29,11 +29,14 @@ class PairReduce {
   struct Part;
   explicit PairReduce(int rank);
   bool allocate(Handle communicator);
+  void reclaim();
 
   const int rank_, process_;
   Part *own_ = nullptr, *other_ = nullptr;
   int64_t blocks_ = 0;  // of all calls that were started, on either side
   int64_t calls_ = 0;
+  std::vector<int> free_;  // places for blocks
+  int64_t reclaimed_ = 0;  // blocks whose places are free again
 };
 
 }  // namespace rush::distributed::mpi

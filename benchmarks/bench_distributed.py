@@ -1,8 +1,8 @@
 """all_reduce between two processes of this machine, against PyTorch's gloo.
 
-    TORCH_PYTHON=path/to/python python benchmarks/bench_distributed.py [--rounds 5]
+    TORCH_PYTHON=path/to/python python benchmarks/bench_distributed.py [--rounds 5] [--threads 1]
 
-Each round starts two ranks of one library, then two of the other, one thread each. A rank waits
+Each round starts two ranks of one library, then two of the other, with equal threads. A rank waits
 at a barrier, then times one all_reduce, many times; a round's figure is rank 0's median. Bars: a
 third of gloo's time from 1 KiB to 1 MiB, no slower above.
 """
@@ -23,10 +23,11 @@ BARS = [1 / 3] * 5 + [1.0] * 2
 
 RANK = """
 import importlib, json, statistics, sys, time
-name, method, rank, sizes = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+name, method, rank, sizes, threads = sys.argv[1:]
+rank, sizes = int(rank), json.loads(sizes)
 lib = importlib.import_module(name)
 dist = importlib.import_module(name + ".distributed")
-lib.set_num_threads(1)
+lib.set_num_threads(int(threads))
 dist.init_process_group("gloo", init_method=method, rank=rank, world_size=2)
 medians = []
 for size in sizes:
@@ -44,15 +45,15 @@ dist.destroy_process_group()
 """
 
 
-def measure(python: str, library: str) -> list[float]:
+def measure(python: str, library: str, threads: str) -> list[float]:
     """Seconds per size, of one round."""
     with tempfile.TemporaryDirectory() as folder:
         method = f"file://{folder}/store"
         ranks = [
             subprocess.Popen(
-                [python, "-c", RANK, library, method, str(rank), json.dumps(SIZES)],
+                [python, "-c", RANK, library, method, str(rank), json.dumps(SIZES), threads],
                 stdout=subprocess.PIPE,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                env=os.environ | {"OMP_NUM_THREADS": threads},
                 text=True,
             )
             for rank in range(2)
@@ -66,6 +67,7 @@ def measure(python: str, library: str) -> list[float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
     parser.add_argument("--no-report", action="store_true", help="leave the results alone")
     args = parser.parse_args()
@@ -75,7 +77,7 @@ def main() -> int:
     found: dict[str, list[list[float]]] = {name: [] for name in sides}
     for turn in range(args.rounds):
         for name, python in sides.items():
-            found[name].append(measure(python, name))
+            found[name].append(measure(python, name, str(args.threads)))
         print(f"round {turn + 1} of {args.rounds}", flush=True)
 
     rows, missed = [], []
@@ -97,8 +99,8 @@ def main() -> int:
     if not args.no_report:
         load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
         note = (
-            f"Two ranks, one thread each, {args.rounds} rounds in turn; medians, and the fastest "
-            f"and slowest round. Load of the machine at the end: {load} on "
+            f"Two ranks, threads of each: {args.threads}. {args.rounds} rounds in turn; medians, "
+            f"and the fastest and slowest round. Load of the machine at the end: {load} on "
             f"{os.cpu_count()} cores.\n"
         )
         write_report("distributed", "all_reduce of two processes", note, markdown(header, rows))

@@ -7,14 +7,15 @@
 #include <atomic>
 #include <cstring>
 
+#include "core/threads.h"
 #include "cpu/pointwise/entries.h"
 
 namespace rush::distributed::mpi {
 namespace {
 
-// Small enough for a first-level cache, and so many that neither rank waits for the other's look at
-// a counter.
-constexpr int64_t kBlockBytes = 32 << 10, kBlocks = 8;
+// A block is small enough for a first-level cache, and few are used while both ranks are at it.
+// There are more, since on a busy machine the other one may not look at the counters for a while.
+constexpr int64_t kBlockBytes = 32 << 10, kBlocks = 32, kAhead = 4, kBlocksPerThread = 4;
 constexpr int64_t kTwoLines = 128;
 
 // The window is written in full when it is made, so that there is no lack of memory later.
@@ -62,14 +63,17 @@ ElementFn combining(ReduceOp reduce, DType type) {
 struct PairReduce::Part {
   alignas(kTwoLines) std::atomic<int64_t> put;    // blocks of this rank
   alignas(kTwoLines) std::atomic<int64_t> taken;  // blocks of the other one
+  // Of the block with a number, at that number's remainder: the label and the place.
   alignas(kTwoLines) Label labels[kBlocks];
+  int places[kBlocks];
   alignas(kTwoLines) char blocks[kBlocks][kBlockBytes];
 };
 
 class PairTransfer final : public Transfer {
  public:
   PairTransfer(PairReduce& pair, Operation& op)
-      : own_(*pair.own_),
+      : pair_(pair),
+        own_(*pair.own_),
         other_(*pair.other_),
         data_(static_cast<char*>(op.received.data())),
         label_{++pair.calls_, op.received.nbytes(), op.received.dtype(), op.engine_reduce},
@@ -82,8 +86,8 @@ class PairTransfer final : public Transfer {
 
   bool done() override {
     while (taken_ < blocks_) {
-      const bool moved = put();
-      if (!take() && !moved) return false;
+      const bool took = take();
+      if (!put(took ? kAhead : kBlocks) && !took) return false;
     }
     return true;
   }
@@ -92,32 +96,63 @@ class PairTransfer final : public Transfer {
   int64_t length(int64_t number) const {
     return std::min(kBlockBytes, label_.bytes - number * kBlockBytes);
   }
-  size_t place(int64_t number) const { return size_t((first_ + number) % kBlocks); }
+  size_t row(int64_t number) const { return size_t((first_ + number) % kBlocks); }
 
-  bool put() {
-    if (put_ == blocks_) return false;
-    // The other rank has taken what was in that place before.
-    if (other_.taken.load(std::memory_order_acquire) + kBlocks <= first_ + put_) return false;
-    own_.labels[place(put_)] = label_;
-    std::memcpy(own_.blocks[place(put_)], data_ + put_ * kBlockBytes, size_t(length(put_)));
-    own_.put.store(first_ + ++put_, std::memory_order_release);
+  // How many blocks at once: one, so that the other rank can go on with it, unless threads share
+  // them. They are the caller's, who waits; the group's own thread has none (OneThread).
+  static int64_t share(int64_t ready) {
+    const int threads = in_parallel_region() ? 1 : num_threads();
+    return threads == 1 ? 1 : std::min<int64_t>(ready, kBlocksPerThread * threads);
+  }
+
+  // So that no more than `most` lie there.
+  bool put(int64_t most) {
+    pair_.reclaim();
+    const int64_t free = int64_t(pair_.free_.size()) - (kBlocks - most);
+    const int64_t ready = std::min(free, blocks_ - put_);
+    if (ready <= 0) return false;
+    const int64_t count = share(ready);
+    for (int64_t number = put_; number < put_ + count; ++number) {
+      own_.labels[row(number)] = label_;
+      own_.places[row(number)] = pair_.free_.back();
+      pair_.free_.pop_back();
+    }
+    parallel_for_whole(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t number = put_ + begin; number < put_ + end; ++number)
+        std::memcpy(own_.blocks[own_.places[row(number)]], data_ + number * kBlockBytes,
+                    size_t(length(number)));
+    });
+    put_ += count;
+    own_.put.store(first_ + put_, std::memory_order_release);
     return true;
   }
 
   bool take() {
-    if (other_.put.load(std::memory_order_acquire) <= first_ + taken_) return false;
-    // What it put is gone from our tensor as soon as the two are combined.
-    if (taken_ == put_) return false;
-    if (other_.labels[place(taken_)] != label_)
-      throw BackendError("the other rank combines another tensor, or in another way");
-    char *const own = data_ + taken_ * kBlockBytes, *const other = other_.blocks[place(taken_)];
-    // Rank 0's first on both: the order decides which of two NaNs is left.
-    char* const ptrs[] = {own, is_first_ ? own : other, is_first_ ? other : own};
-    combine_(ptrs, length(taken_) / element_size(label_.dtype), nullptr);
-    own_.taken.store(first_ + ++taken_, std::memory_order_release);
+    // What was not put yet would be gone from our tensor as soon as the two are combined.
+    const int64_t there = other_.put.load(std::memory_order_acquire) - first_;
+    const int64_t ready = std::min(there, put_) - taken_;
+    if (ready <= 0) return false;
+    const int64_t count = share(ready);
+    for (int64_t number = taken_; number < taken_ + count; ++number)
+      if (other_.labels[row(number)] != label_)
+        throw BackendError("the other rank combines another tensor, or in another way");
+    parallel_for_whole(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t number = taken_ + begin; number < taken_ + end; ++number) combine(number);
+    });
+    taken_ += count;
+    own_.taken.store(first_ + taken_, std::memory_order_release);
     return true;
   }
 
+  void combine(int64_t number) const {
+    char* const own = data_ + number * kBlockBytes;
+    char* const other = other_.blocks[other_.places[row(number)]];
+    // Rank 0's first on both: the order decides which of two NaNs is left.
+    char* const ptrs[] = {own, is_first_ ? own : other, is_first_ ? other : own};
+    combine_(ptrs, length(number) / element_size(label_.dtype), nullptr);
+  }
+
+  PairReduce& pair_;
   PairReduce::Part &own_, &other_;
   char* const data_;
   const Label label_;
@@ -127,7 +162,16 @@ class PairTransfer final : public Transfer {
   int64_t put_ = 0, taken_ = 0;
 };
 
-PairReduce::PairReduce(int rank) : rank_(rank), process_(getpid()) {}
+PairReduce::PairReduce(int rank) : rank_(rank), process_(getpid()) {
+  for (int place = 0; place < kBlocks; ++place) free_.push_back(place);
+}
+
+// Places that the other rank has taken from. The last of them is used first: it is in a cache.
+void PairReduce::reclaim() {
+  const int64_t taken = other_->taken.load(std::memory_order_acquire);
+  for (; reclaimed_ < taken; ++reclaimed_)
+    free_.push_back(own_->places[size_t(reclaimed_ % kBlocks)]);
+}
 
 std::unique_ptr<PairReduce> PairReduce::make(Store& store, Handle communicator, int rank,
                                              Milliseconds timeout) {

@@ -4,7 +4,7 @@
 // of its own. Two ranks need neither: each puts its tensor into its part of a window
 // (MPI_Win_allocate_shared), block by block, and combines the other's blocks with its own tensor as
 // they come, so that each byte is written twice and read by the other processor once. The blocks
-// are few, and stay in the caches; counters beside them say how many were put and taken.
+// are taken in turn, and stay in the caches; counters beside them say how many were put and taken.
 #pragma once
 
 #include "distributed/mpi/mpi_library.h"
@@ -29,11 +29,14 @@ class PairReduce {
   struct Part;
   explicit PairReduce(int rank);
   bool allocate(Handle communicator);
+  void reclaim();
 
   const int rank_, process_;
   Part *own_ = nullptr, *other_ = nullptr;
   int64_t blocks_ = 0;  // of all calls that were started, on either side
   int64_t calls_ = 0;
+  std::vector<int> free_;  // places for blocks
+  int64_t reclaimed_ = 0;  // blocks whose places are free again
 };
 
 }  // namespace rush::distributed::mpi

@@ -36,13 +36,17 @@ from rushlight.types import Device, Number, _dtype
 """
 
 
-class CoreFinder:
-    """Finds rushlight._C where it was built, which need not be the package's folder."""
+class BuiltFinder:
+    """Finds rushlight._C, and the modules that were generated, where they were built, which need
+    not be the package's folder."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, generated):
+        self.path, self.generated = path, generated
 
     def find_spec(self, name, path=None, target=None):
+        if name == "rushlight._places":
+            places = [str(self.generated / "rushlight")]
+            return importlib.machinery.PathFinder.find_spec(name, places)
         if name != "rushlight._C":
             return None
         loader = importlib.machinery.ExtensionFileLoader(name, str(self.path))
@@ -332,7 +336,7 @@ def main(argv=None) -> int:
         print("\n".join(path_of(module) for module in ("rushlight.return_types", *stubbed())))
         return 0
     sys.path.insert(0, str(args.package.parent))
-    sys.meta_path.insert(0, CoreFinder(args.core))
+    sys.meta_path.insert(0, BuiltFinder(args.core, args.out))
     for path, text in outputs(args.core_stub).items():
         write(args.out / path, text)
     return 0

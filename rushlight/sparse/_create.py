@@ -374,8 +374,8 @@ def _described(name: str, layout: Any, words: tuple[str, str]) -> str:
     rows, columns = ("row", "column") if layout in ROW_LAYOUTS else ("column", "row")
     value, kind = ("[[[5.0]], [[6.0]]]", "blocks") if layout in BLOCK_LAYOUTS else (
         "[5.0, 6.0]", "numbers")  # fmt: skip
-    rest = str(sparse_compressed_tensor.__doc__).partition("        size:")[2]
-    options = rest.partition("        layout:")[0].rstrip().replace("\n        ", "\n    ")
+    general = inspect.cleandoc(str(sparse_compressed_tensor.__doc__))  # 3.13 has done so already
+    options = general.partition("\n    size:")[2].partition("\n    layout:")[0]
     return f"""A tensor of layout {NAMES[layout]}: {words[0]}, {words[1]}, values.
 
 Arguments:

@@ -73,6 +73,16 @@ def fused_moving_avg_obs_fake_quant(
         tensor([-1.,  0.,  2.])
         >>> low, high, scale, zero.tolist()
         (tensor([-1.]), tensor([2.]), tensor([1.]), [1])
+
+        A range for each row:
+
+        >>> x = rl.tensor([[0.0, 1.0, 2.1], [0.0, -4.0, 2.0]])
+        >>> low, high, scale, zero = rl.empty(0), rl.empty(0), rl.ones(2), zero.expand(2).clone()
+        >>> rl.fused_moving_avg_obs_fake_quant(
+        ...     x, on, on, low, high, scale, zero, 0.1, 0, 3, 0, per_row_fake_quant=True
+        ... )
+        tensor([[ 0.0000,  0.7000,  2.1000],
+                [ 0.0000, -4.0000,  2.0000]])
     """
     if not input.is_floating_point():
         raise NotImplementedError(f"{_NAME}: expects a floating tensor, got {input.dtype}")

@@ -145,6 +145,13 @@ def test_copies_with_a_part_replaced_lie_as_before(name, layout):
     assert (src.grad == 1).all()
 
 
+def test_parts_of_tensors_whose_rows_overlap():
+    x = rl.arange(7.0).as_strided((3, 5), (1, 1))
+    y = rl.slice_scatter(x, rl.full((2, 5), 9.0), 0, 1, 3)
+    assert y.stride() == (5, 1)
+    assert rl.equal(y[0], x[0]) and (y[1:] == 9).all()
+
+
 def test_parts_of_expanded_tensors():
     x = rl.arange(4.0).expand(2, 3, 4)
     y = rl.select_scatter(x, rl.full((3, 4), 9.0), 0, 1)

@@ -1,4 +1,7 @@
 // Diagonals and triangles of matrices; copies of self with a part replaced.
+#include <algorithm>
+#include <vector>
+
 #include "core/interrupt.h"
 #include "device/copy.h"
 #include "ops/copy/creation.h"
@@ -9,13 +12,25 @@
 namespace rush {
 namespace {
 
+// Has each element a place of its own, for certain? So it is where each dim steps over all that those
+// with smaller steps reach.
+bool has_place_for_each(const Tensor& t) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (size_t d = 0; d < t.sizes().size(); ++d)
+    if (t.sizes()[d] > 1) dims.emplace_back(t.strides()[d], t.sizes()[d]);
+  std::ranges::sort(dims);
+  int64_t reached = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride < reached) return false;
+    reached += (size - 1) * stride;
+  }
+  return true;
+}
+
 // A copy that lies as self does, with the gaps that it has. Of several elements in one place it makes
 // several.
 Tensor copy_lying_alike(const Tensor& self) {
-  bool repeats = false;
-  for (size_t d = 0; d < self.sizes().size(); ++d)
-    repeats |= self.strides()[d] == 0 && self.sizes()[d] > 1;
-  if (self.is_batched() || self.is_contiguous() || repeats)
+  if (self.is_batched() || self.is_contiguous() || !has_place_for_each(self))
     return clone(self, MemoryFormat::Contiguous);
   const Tensor out =
       empty_strided(self.sizes(), self.strides(), self.dtype(), std::nullopt, self.device());

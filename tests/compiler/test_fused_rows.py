@@ -170,3 +170,19 @@ def test_sums_of_gradients_that_lie_differently():
 
     for a, b in zip(gradients(False), gradients(True), strict=True):
         assert bits(a) == bits(b)
+
+
+def test_what_reads_statistics_comes_before_they_move():
+    """A batch norm lets wait what does not read them, and nothing else."""
+    norm = rl.nn.BatchNorm1d(5)
+
+    @rl.compile(options={"least_elements": 1})
+    def seen_before(x):
+        before, beside = norm.running_mean * 2 + 1, x * 2 + 1
+        norm(x)
+        return before, beside
+
+    x = rl.rand(8, 5)
+    before, beside = seen_before(x)
+    assert (before == 1).all() and (norm.running_mean > 0).all()
+    assert rl.equal(beside, x * 2 + 1)

@@ -127,7 +127,8 @@ Tensor Queue::contiguous_cast(const Tensor& t) {
   const size_t number = recipe_of(form.impl()) - 1;
   const Recipe& made = number < kMostWaiting ? waiting_[number] : late_[number - kMostWaiting];
   const Tensor from = made.operands[0];
-  if (made.kind != Kind::Convert || made.sums || !from.impl()->storage.load()) return {};
+  if (made.kind != Kind::Convert || made.sums || made.product || !from.impl()->storage.load())
+    return {};
   const Tensor out = make_pending(t.sizes(), {}, t.dtype(), t.device());
   if (!list_loops(out).moves_channels || !list_loops(out).moves_channels(from, out)) return {};
   const Tensor* operands[] = {&from};
@@ -167,6 +168,20 @@ bool Queue::queue_join(const Tensor& first, const Tensor& second, int64_t dim, c
   Recipe r{Kind::Join, 0, 0, out.dtype(), {}, {}, out, source_here()};
   r.dim = int(dim);
   const Tensor* operands[] = {&first, &second};
+  add(std::move(r), operands);
+  return true;
+}
+
+// See Note [Products that wait].
+bool Queue::take_product(Product product, std::span<const Tensor* const> operands,
+                         const Tensor& out) {
+  if (running_) return false;
+  for (const Tensor* t : operands) {
+    t->storage();
+    if (!may_be_read_later(*t, out.device())) return false;
+  }
+  Recipe r{Kind::Convert, 0, 0, out.dtype(), {}, {}, out, source_here()};
+  r.product = std::make_shared<const Product>(std::move(product));
   add(std::move(r), operands);
   return true;
 }
@@ -323,6 +338,9 @@ bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tenso
 }
 bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out) {
   return queue().queue_join(first, second, dim, out);
+}
+bool take_product(Product product, std::span<const Tensor* const> operands, const Tensor& out) {
+  return queue().take_product(std::move(product), operands, out);
 }
 bool reads_later(const Tensor& x) { return may_be_read_later(x, x.device()); }
 bool takes_sums(const Tensor& out) {

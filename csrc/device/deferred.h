@@ -20,8 +20,16 @@
 // inside the function; the engine's threads) computes it by itself, from copies of the recipes, and
 // whoever is first installs the storage. Its owner writes to what the recipes read only after it has
 // run them itself, and so installed its own results: what the other one read meanwhile is dropped.
+//
+// Note [Products that wait]
+// A product or a convolution with a bias is no step of a pass, but libraries take relu into the launch
+// of one. So it waits, too, with operands that have their memory, until something of the queue is
+// asked for. If nobody but relu reads it then, the device is asked for both together; else, or where it
+// cannot do so, the product runs by itself, and what reads it comes in the passes after it. It waits
+// only where the device has a way to take relu in.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -52,6 +60,15 @@ void take_sums(ColumnSums sums, const Tensor& out);
 // its values, whose form lies as it does. Converting moves the elements all the same, which saves moving
 // them again. Undefined: it is nothing like that.
 RUSH_API Tensor contiguous_cast(const Tensor& t);
+// One that may be followed by relu, see Note [Products that wait].
+struct Product {
+  const char* name;
+  // From the operands into memory. With relu: false says that nothing was done, there is no such launch.
+  std::function<bool(std::span<const Tensor> operands, const Tensor& out, bool relu)> run;
+};
+// For a block whose `out` is_unborn(). False: it has to be run.
+RUSH_API bool take_product(Product product, std::span<const Tensor* const> operands,
+                           const Tensor& out);
 // Calls of NormLoops and SoftmaxLoops as such steps.
 bool take_row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
                    bool centred, double eps, const Tensor& y, const Tensor& mean,

@@ -5,6 +5,7 @@
 
 #include "core/layout.h"
 #include "device/copy.h"
+#include "device/deferred.h"
 #include "device/nn/norm.h"
 #include "device/nn/softmax.h"
 
@@ -198,6 +199,7 @@ bool lie_alike(const Tensor& a, const Tensor& b) {
 
 std::string name_of(const Recipe& r) {
   if (r.sums) return "sum";
+  if (r.product) return r.product->name;
   if (r.kind == Kind::Rows) {
     static constexpr const char* names[] = {"layer_norm",
                                             "layer_norm_backward",
@@ -226,6 +228,10 @@ std::string name_of(const Recipe& r) {
 void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& out,
                std::span<const Tensor> beside) {
   if (r.sums) return list_loops(out).column_sums({r.sums.get(), 1}, {&out, 1});
+  if (r.product) {
+    r.product->run(r.operands, out, false);  // its operands have memory, in every thread
+    return;
+  }
   const PointwiseLoops& loops = pointwise_loops(out);
   switch (r.kind) {
     case Kind::Convert:

@@ -14,6 +14,8 @@
 
 namespace rush::deferred {
 
+struct Product;  // device/deferred.h
+
 // As many steps wait at most: loops without a reader must not keep their inputs for good. Sets of
 // groups fit into a word.
 inline constexpr size_t kMostWaiting = 64;
@@ -33,6 +35,8 @@ struct Recipe {
   int dim = 0;                           // of joins
   // Of the last stage of sums, which is no step of a pass: Note [What waits longer].
   std::shared_ptr<const ColumnSums> sums{};
+  // Neither is this: Note [Products that wait] in device/deferred.h.
+  std::shared_ptr<const Product> product{};
 
   int operand_count() const { return FusedStep::operand_count(kind, row.get()); }
   ParamSpan params_span() const { return {params.data(), params_count}; }

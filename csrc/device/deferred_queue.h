@@ -54,6 +54,7 @@ class Queue {
   bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out);
   bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
   void take_sums(ColumnSums sums, const Tensor& out);
+  bool take_product(Product product, std::span<const Tensor* const> operands, const Tensor& out);
   Tensor contiguous_cast(const Tensor& t);
   // All that waits; or, where a result is asked for, all but what can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
@@ -87,6 +88,9 @@ class Queue {
   bool run_fused(const Group& group, const Plan& plan);
   void run_one_by_one(const Group& group, const Plan& plan);
   void run_waiting(Report::Flush* told);
+  void run_products(Report::Flush* told);
+  int run_product(size_t number, Report::Flush* told);
+  int only_reader(size_t product) const;
   void set_casts_apart(const TensorImpl* asked);
   void run_late(std::vector<const Recipe*> wanted, Report::Flush* told);
   void run_list(std::span<const Recipe* const> alike, Report::Flush* told);

@@ -60,7 +60,7 @@ bool moves_channels(const Recipe& cast) {
 
 // Is it a conversion that one launch can do together with others? See Note [What waits longer].
 bool is_cast_of_memory(const Recipe& r) {
-  if (r.kind != FusedStep::Kind::Convert) return false;
+  if (r.kind != FusedStep::Kind::Convert || r.product) return false;
   const Tensor& from = r.operands[0];
   return is_floating(from.dtype()) && is_floating(r.out.dtype()) && from.dtype() != r.out.dtype() &&
          from.device() == r.out.device() && device_traits(r.out.device()).asynchronous &&
@@ -339,7 +339,94 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
     run_late(std::move(wanted), told);
 }
 
+// ---- products: see Note [Products that wait] ----
+
+// The step that alone reads it, whose place nobody sees: -1 where there is none.
+int Queue::only_reader(size_t product) const {
+  const Tensor& made = waiting_[product].out;
+  int reader = -1;
+  uint32_t reads = 0;
+  for (size_t s = product + 1; s < waiting_.size(); ++s) {
+    for (const Tensor& operand : waiting_[s].operands) {
+      if (!operand.is_same(made)) continue;
+      reader = int(s);
+      ++reads;
+    }
+  }
+  return reads == 1 && made.impl()->use_count() == 2 ? reader : -1;
+}
+
+// Returns which step was computed with it, or -1.
+int Queue::run_product(size_t number, Report::Flush* told) {
+  const Recipe& r = waiting_[number];
+  if (r.out.impl()->use_count() == 1) {  // nobody wants it
+    ++counters.dropped;
+    if (told) told->dropped.push_back({name_of(r), r.source, false});
+    return -1;
+  }
+  const auto compute = [&](const Recipe& last, bool relu) {
+    const Tensor to =
+        make_tensor(last.out.sizes(), last.out.strides(), last.out.dtype(), last.out.device());
+    if (!r.product->run(r.operands, to, relu)) return false;
+    to.storage()->hide();  // see Note [Watched storages]
+    last.out.impl()->storage.install(Ref<Storage>(to.storage()));
+    return true;
+  };
+  const int next = only_reader(number);
+  const Recipe* relu = next < 0 ? nullptr : &waiting_[size_t(next)];
+  if (relu && (relu->kind != FusedStep::Kind::Unary || UnaryFn(relu->fn) != UnaryFn::Relu ||
+               relu->out.dtype() != r.out.dtype() || !lie_alike(relu->out, r.out)))
+    relu = nullptr;
+  const Recipe* steps[] = {&r, relu};
+  bool both = false;
+  if (relu) {
+    const SeenPass seen(steps);
+    both = compute(*relu, true);
+  }
+  if (!both) {
+    const SeenPass seen(std::span<const Recipe* const>(steps, 1));
+    compute(r, false);
+  }
+  counters.passes += both;
+  (both ? counters.fused : counters.unfused) += 1 + both;
+  if (told) {
+    Report::Group& shown = told->groups.emplace_back();
+    shown.sizes = r.out.sizes();
+    shown.inputs = r.operands.size();
+    shown.fused = both;
+    shown.steps.push_back({name_of(r), r.source, !both});
+    if (both) shown.steps.push_back({name_of(*relu), relu->source, true});
+  }
+  return both ? next : -1;
+}
+
+void Queue::run_products(Report::Flush* told) {
+  const auto is_product = [](const Recipe& r) { return r.product != nullptr; };
+  if (std::ranges::none_of(waiting_, is_product)) return;
+  struct Left {  // also where one fails: it and those after it wait on
+    Queue& q;
+    PerStep<uint8_t> is_over{};
+    ~Left() {
+      q.running_ = false;
+      std::vector<Recipe> gone, left;  // freed without the lock
+      std::lock_guard lock(queues().mutex);
+      for (size_t s = 0; s < q.waiting_.size(); ++s)
+        (is_over[s] ? gone : left).push_back(std::move(q.waiting_[s]));
+      q.waiting_.swap(left);
+      for (size_t s = 0; s < q.waiting_.size(); ++s) q.number(s + 1);
+    }
+  } left{*this};
+  running_ = true;
+  for (size_t s = 0; s < waiting_.size(); ++s) {
+    if (!waiting_[s].product) continue;
+    const int with = run_product(s, told);
+    left.is_over[s] = 1;
+    if (with >= 0) left.is_over[size_t(with)] = 1;
+  }
+}
+
 void Queue::run_waiting(Report::Flush* told) {
+  run_products(told);
   if (waiting_.empty()) return;
   Plan plan;
   for (size_t s = 0; s < waiting_.size(); ++s) {

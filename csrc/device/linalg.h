@@ -25,7 +25,8 @@ struct ProductLoops {
   // out = sum of a[i] * b[i]. a and b are (k), out is 0-d.
   void (*dot)(const Tensor& a, const Tensor& b, const Tensor& out) = nullptr;
   // out = x @ w.T + bias for x (n, k), w (m, k), bias (m), and relu of that where it is asked for,
-  // in one launch; false: not done, take another way. Null: the device has none.
+  // in one launch; false: not done, take another way. Null: the device has none. Of float32, relu gives
+  // the bits that the op behind it would; a half type may have another zero for what rounds to it.
   bool (*linear)(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out,
                  bool relu) = nullptr;
   // out += a @ b where a (m, k) and b (k, n) are of a half type; out is float32 and contiguous.

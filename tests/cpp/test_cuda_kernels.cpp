@@ -470,7 +470,7 @@ TEST(products) {
   const auto a = counted<i16>(2 * 1400, 100), b = counted<i16>(660, 90);
   std::vector<i16> out(2 * 70 * 33);
   MatmulArgs args{out.data(), a.data(), b.data(), nullptr, 2,  70, 33, 20, 70 * 33,
-                  33,         1,        1400,     1,       70, 0,  33, 1};
+                  33,         1,        1400,     1,       70, 0,  33, 1,  0};
   launch_together({1, 2, 1}, kBlock, matmul<i16>, args);
   bool same = true;
   for (size_t batch = 0; batch < 2; ++batch)
@@ -494,4 +494,19 @@ TEST(products) {
     same &= sums[i] == sum;
   }
   EXPECT(same);
+
+  std::vector<float> activated(sums.size());
+  auto lower = bias;
+  const float shift = sums[sums.size() / 2];
+  for (float& b : lower) b -= shift;
+  lower[5] = std::numeric_limits<float>::quiet_NaN();
+  args.out = activated.data(), args.bias = lower.data(), args.relu = 1;
+  launch_together({3, 5, 2}, kBlock, matmul_small<float>, args);
+  size_t cut = 0;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const bool is_nan = i % 33 == 5;
+    cut += !is_nan && sums[i] < shift;
+    same &= is_nan ? std::isnan(activated[i]) : activated[i] == std::max(sums[i] - shift, 0.0f);
+  }
+  EXPECT(same && cut > 0 && cut < sums.size() / 33 * 32);
 }

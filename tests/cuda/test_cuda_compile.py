@@ -330,3 +330,59 @@ def test_halves_that_are_turned(dtype, shape):
     got = programs.gradients(rl.compile(turn, options=WAIT), (x, cos, sin))
     assert all(same(a, b) for a, b in zip(want, got, strict=True))
     assert rl.compiler.stats()["fused"] > 0
+
+
+# ---- products and relu in one launch ----
+
+
+def relu_of_both(layer, x):
+    """What an eager and a compiled relu(layer(x)) give, and their gradients."""
+    found = []
+    for f in (lambda x: nn.functional.relu(layer(x)),) * 2:
+        f = f if not found else rl.compile(f, options=WAIT)
+        for _ in range(2 if found else 1):  # the first call may have tried the library's relu
+            layer.zero_grad()
+            own = x.detach().requires_grad_()
+            y = f(own)
+            y.sum().backward()
+        found.append([y.detach(), own.grad, *(p.grad.clone() for p in layer.parameters())])
+    return found
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "width", "outs"), [(1000, 256, 256), (4096, 256, 128), (131, 100, 77), (64, 64, 32)]
+)
+def test_relu_in_the_launch_of_a_product(rows, width, outs, tf32):
+    before = rl.backends.cuda.matmul.allow_tf32
+    rl.backends.cuda.matmul.allow_tf32 = tf32
+    try:
+        layer = nn.Linear(width, outs).cuda()
+        x = rl.randn(rows, width, device="cuda")
+        x[3, 5], x[7, 1], x[8, 2] = float("nan"), float("inf"), -float("inf")
+        rl.compiler.reset()
+        for a, b in zip(*relu_of_both(layer, x), strict=True):
+            assert same(a, b)
+        assert rl.compiler.stats()["fused"] >= 2
+    finally:
+        rl.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.parametrize(
+    ("batch", "inputs", "outputs", "size"),
+    [
+        (16, 3, 64, 112),
+        (16, 64, 64, 112),
+        (16, 64, 128, 56),
+        (32, 256, 256, 28),
+        (64, 512, 512, 14),
+    ],
+)
+def test_relu_in_the_launch_of_a_convolution(batch, inputs, outputs, size):
+    layer = nn.Conv2d(inputs, outputs, 3, padding=1).cuda()
+    x = rl.randn(batch, inputs, size, size, device="cuda")
+    x[0, 1, 3, 5], x[1, 0, 7, 1], x[1, 2, 8, 2] = float("nan"), float("inf"), -float("inf")
+    eager, fused = relu_of_both(layer, x)
+    assert eager[0].isnan().any() and (eager[0] == 0).any()
+    for a, b in zip(eager, fused, strict=True):
+        assert same(a, b)

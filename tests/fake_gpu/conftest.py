@@ -80,3 +80,19 @@ def run_with_cudnn(cupti_folder, tmp_path_factory, run_with):
     subprocess.run(command, check=True)
     path = os.pathsep.join([str(cupti_folder), str(folder)])
     return lambda code, **env: run_with(code, RUSHLIGHT_LIBRARY_PATH=path, **env)
+
+
+@pytest.fixture(scope="session")
+def products_folder(fake_folder, tmp_path_factory):
+    """A cuBLASLt whose products are kernels of the pretend driver."""
+    folder = tmp_path_factory.mktemp("fake_cublaslt")
+    command = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}",
+               str(HERE / "fake_cublaslt.cpp"), "-L", str(fake_folder), "-l:libcuda.so",
+               "-o", str(folder / "libcublasLt.so.13")]  # fmt: skip
+    subprocess.run(command, check=True)
+    return folder
+
+
+@pytest.fixture
+def run_products(products_folder, run):
+    return lambda code, **env: run(code, RUSHLIGHT_LIBRARY_PATH=products_folder, **env)

@@ -1,7 +1,9 @@
 // fake_cublaslt.cpp: a libcublasLt.so.13 that multiplies nothing. A product is a kernel of the fake
 // driver's, in the stream that it is given, by the name of "product" and with a number as its grid:
 // that of its first factor's address, in the order of their first use. So products can be captured,
-// and a driver's log tells them apart. FAKE_CUBLASLT_LOG names a file that gets a line per call.
+// and a driver's log tells them apart. FAKE_CUBLASLT_LOG names a file that gets a line per call. With
+// FAKE_KEEPS_NAN, the first number of a result is nan.
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -67,14 +69,15 @@ FAKE(cublasLtMatmulAlgoGetHeuristic)(Handle, MatmulDesc, Layout, Layout, Layout,
   return 0;
 }
 FAKE(cublasLtMatmul)(Handle, MatmulDesc, const void*, const void* a, Layout, const void*, Layout,
-                     const void*, const void*, Layout, void*, Layout, const Algorithm*, void*,
-                     size_t, CUstream stream) {
+                     const void*, const void*, Layout, void* result, Layout, const Algorithm*,
+                     void*, size_t, CUstream stream) {
   const std::lock_guard lock(g_mutex);
   if (const char* path = std::getenv("FAKE_CUBLASLT_LOG")) {
     std::FILE* log = std::fopen(path, "a");
     std::fputs(stream ? "product in a stream\n" : "product\n", log);
     std::fclose(log);
   }
+  if (std::getenv("FAKE_KEEPS_NAN")) *static_cast<float*>(result) = NAN;
   // FAKE_CUBLASLT_REFUSES: nothing can be captured.
   if (stream && std::getenv("FAKE_CUBLASLT_REFUSES")) return 15;
   const auto number = g_numbers.emplace(a, unsigned(g_numbers.size() + 1)).first->second;

@@ -1,5 +1,8 @@
 // fake_cudnn.cpp: a libcudnn.so.9 that has a plan for everything and computes nothing. What a plan launches
-// is told to the CUPTI without a GPU (fake_cupti.cpp), one kernel per call.
+// is told to the CUPTI without a GPU (fake_cupti.cpp), one kernel per call. With FAKE_KEEPS_NAN, the first number of a
+// convolution with a bias is nan.
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "cuda/vendor/cudnn.h"
@@ -10,6 +13,8 @@ using namespace rush::cuda;
 using namespace rush::cuda::dnn;
 
 namespace {
+
+int g_relu;  // its address is the descriptor
 
 constexpr unsigned kLaunch = 307;  // cuLaunchKernel's number in CUPTI
 
@@ -62,13 +67,24 @@ FAKE(cudnnBackendGetAttribute)(BackendDesc, int, int type, int64_t, int64_t* cou
   return 0;
 }
 FAKE(cudnnBackendExecute)(Handle, BackendDesc, BackendDesc) { return launch("cudnn_plan"); }
-FAKE(cudnnCreateActivationDescriptor)(ActivationDesc* d) { return make(d); }
-FAKE(cudnnSetActivationDescriptor)(ActivationDesc, int, int, double) { return 0; }
+// The first that is made is none, the second relu.
+FAKE(cudnnCreateActivationDescriptor)(ActivationDesc* d) {
+  static int made = 0;
+  if (made++ == 0) return make(d);
+  *d = reinterpret_cast<ActivationDesc>(&g_relu);
+  return 0;
+}
+FAKE(cudnnSetActivationDescriptor)(ActivationDesc d, int kind, int, double) {
+  return (kind == kRelu) == (d == reinterpret_cast<ActivationDesc>(&g_relu)) ? 0 : 3;
+}
 FAKE(cudnnConvolutionBiasActivationForward)(Handle, const void*, TensorDesc, const void*,
                                             FilterDesc, const void*, ConvDesc, int, void*, size_t,
                                             const void*, TensorDesc, const void*, TensorDesc,
-                                            const void*, ActivationDesc, TensorDesc, void*) {
-  return launch("cudnn_with_bias");
+                                            const void*, ActivationDesc activation, TensorDesc,
+                                            void* y) {
+  if (std::getenv("FAKE_KEEPS_NAN")) *static_cast<float*>(y) = NAN;
+  const bool relu = activation == reinterpret_cast<ActivationDesc>(&g_relu);
+  return launch(relu ? "cudnn_with_bias_and_relu" : "cudnn_with_bias");
 }
 extern "C" const char* cudnnGetErrorString(int) { return "none"; }
 extern "C" size_t cudnnGetVersion() { return 91000; }

@@ -1,7 +1,6 @@
 """Kernels that are queued together (csrc/cuda/runtime/launch_batch.h), over a driver that notes
 what is done, in order."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -297,21 +296,6 @@ print(*["few_rows" in line for line in open({str(path)!r}).readlines()[before:]]
 
 
 # ---- calls of libraries ----
-
-
-@pytest.fixture(scope="session")
-def products_folder(fake_folder):
-    """A cuBLASLt whose products are kernels of the pretend driver."""
-    command = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{HERE.parents[1] / 'csrc'}",
-               str(HERE / "fake_cublaslt.cpp"), "-L", str(fake_folder), "-l:libcuda.so",
-               "-o", str(fake_folder / "libcublasLt.so.13")]  # fmt: skip
-    subprocess.run(command, check=True)
-    return fake_folder
-
-
-@pytest.fixture
-def run_products(products_folder, run):
-    return lambda code, **env: run(code, RUSHLIGHT_LIBRARY_PATH=products_folder, **env)
 
 
 # Large enough that none is a kernel of our own. The results of a step lie where the last one's did.

@@ -215,7 +215,10 @@ void add_graphs(nb::module_& m) {
 template <auto member>
 void add_setting(nb::module_& m, const char* name) {
   m.def((std::string("get_") + name).c_str(), [] { return (settings().*member).load(); });
-  m.def((std::string("set_") + name).c_str(), [](bool on) { (settings().*member).store(on); });
+  m.def((std::string("set_") + name).c_str(), [](bool on) {
+    flush_pending("a setting of the GPU's libraries is changed");
+    (settings().*member).store(on);
+  });
 }
 
 }  // namespace

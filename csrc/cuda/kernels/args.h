@@ -330,6 +330,7 @@ struct MatmulArgs {
   i64 out_batch, out_row, out_col;
   i64 a_batch, a_row, a_col;
   i64 b_batch, b_row, b_col;
+  i64 relu;  // of what is written (matmul_small)
 };
 inline constexpr int kMostPieces = 64;  // a launch; more take more launches
 struct PiecesArgs {

@@ -11,6 +11,7 @@
 // - Blocks: x over tiles of columns, y over tiles of rows, z over batches.
 #include "cuda/kernels/element.h"
 #include "functors/accumulator.h"
+#include "functors/activation.h"
 
 namespace rush {
 
@@ -84,8 +85,11 @@ __global__ void __launch_bounds__(kThreads) matmul_small(MatmulArgs args) {
 #pragma unroll 16
   for (int k = 0; k < depth; ++k) sum += left[ty][k] * right[k][tx];
   if (args.bias) sum += A(typed<T>(args.bias)[col]);
+  T result = T(sum);
+  if (args.relu)
+    result = T(functors::Relu{}(A(result)));  // of the rounded number, as the op has it
   (typed<T>(args.out) + blockIdx.z * args.out_batch)[row * args.out_row + col * args.out_col] =
-      T(sum);
+      result;
 }
 
 }  // namespace rush

@@ -20,6 +20,7 @@
 #include "cuda/runtime/settings.h"
 #include "cuda/vendor/cublas.h"
 #include "cuda/vendor/plan_cache.h"
+#include "cuda/vendor/relu_trial.h"
 #include "device/linalg.h"
 #include "device/pointwise.h"
 
@@ -69,6 +70,7 @@ struct Plan {
   lt::Layout a = nullptr, b = nullptr, c = nullptr;
   lt::Heuristic best{};
   const uint64_t number = next_plan_number();
+  const ReluTrial relu{};
 
   explicit Plan(const Geometry& g) {
     const lt::Library& l = lt::library();
@@ -81,8 +83,10 @@ struct Plan {
     const int32_t trans_b = g.trans_b ? lt::kTranspose : lt::kNone;
     done(l.DescSet(desc, lt::kTransA, &trans_a, 4), "transa");
     done(l.DescSet(desc, lt::kTransB, &trans_b, 4), "transb");
-    if (g.epilogue != lt::kDefaultEpilogue)
-      done(l.DescSet(desc, lt::kEpilogue, &g.epilogue, 4), "epilogue");
+    // With relu, the algorithm is that of the product without: the sums are to be the same.
+    const int32_t chosen_for = g.epilogue == lt::kReluBiasEpilogue ? lt::kBiasEpilogue : g.epilogue;
+    if (chosen_for != lt::kDefaultEpilogue)
+      done(l.DescSet(desc, lt::kEpilogue, &chosen_for, 4), "epilogue");
     a = layout(g, g.dtype, g.trans_a ? g.k : g.m, g.trans_a ? g.m : g.k, g.ld_a, g.step_a);
     b = layout(g, g.dtype, g.trans_b ? g.n : g.k, g.trans_b ? g.k : g.n, g.ld_b, g.step_b);
     c = layout(g, g.out_dtype, g.m, g.n, g.ld_c, g.step_c);
@@ -102,6 +106,7 @@ struct Plan {
     done(status, "cublasLtMatmulAlgoGetHeuristic");
     check(found > 0, ErrorKind::Runtime, "matmul", "cuBLASLt knows no way to multiply ", g.m, "x",
           g.k, " by ", g.k, "x", g.n, " matrices of ", dtype);
+    if (g.epilogue != chosen_for) done(l.DescSet(desc, lt::kEpilogue, &g.epilogue, 4), "epilogue");
   }
   Plan(const Plan&) = delete;
   ~Plan() {
@@ -209,17 +214,20 @@ struct After {
   }
 };
 
-// out = beta * out + alpha * a @ b for floating types; of half types, out may be float32.
-void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
+// out = beta * out + alpha * a @ b for floating types; of half types, out may be float32. False, with
+// relu only: there is no such launch, and out holds nothing.
+bool multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
               const Scalar& beta, const After& after = {},
               bool tf32 = settings().matmul_tf32.load(std::memory_order_relaxed)) {
   if (const AlignedProduct aligned(a, b, out, beta.equals(0)); aligned.pays()) {
     const Tensor to = aligned.result(out);
     Tensor bias;
     if (after.bias) bias = aligned.vector(after.bias, out.sizes()[1], out);
-    multiply(aligned.factor(a), aligned.factor(b), to, alpha, beta,
-             {after.bias ? bias.data() : nullptr, after.relu}, tf32);
-    return aligned.copy_back(to, out);
+    if (!multiply(aligned.factor(a), aligned.factor(b), to, alpha, beta,
+                  {after.bias ? bias.data() : nullptr, after.relu}, tf32))
+      return false;
+    aligned.copy_back(to, out);
+    return true;
   }
   Columns c;
   as_columns(out, true, c);
@@ -261,18 +269,23 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
     workspace = make_tensor(Dims{int64_t(plan.best.workspace)}, DType::UInt8, out.device());
   void* const room = workspace.defined() ? workspace.data() : nullptr;
   const ScaleValue one(alpha, out.dtype()), other(beta, out.dtype());
+  const auto run = [&](const void* bias, CUstream stream) {
+    if (bias) done(l.DescSet(plan.desc, lt::kBiasPointer, &bias, sizeof bias), "bias");
+    return l.Matmul(lt::handle(device), plan.desc, one.bytes, left.data, plan.a, right.data, plan.b,
+                    other.bytes, c.data, plan.c, const_cast<void*>(c.data), plan.c,
+                    &plan.best.algorithm, room, plan.best.workspace, stream);
+  };
+  Stream* const stream = current_stream(device);
+  if (after.relu && !plan.relu.keeps_nan(g.m, out, [&](const void* bias) {
+        return run(bias, stream->handle()) == 0;
+      }))
+    return false;
   CallKey key(plan.number);
   for (const void* place : {left.data, right.data, c.data, after.bias, (const void*)room})
     key.add(place);
   for (const ScaleValue* scale : {&one, &other}) key.add_bytes(scale->bytes, sizeof scale->bytes);
-  queue_call(current_stream(device), key, [&](CUstream stream) {
-    if (after.bias)
-      done(l.DescSet(plan.desc, lt::kBiasPointer, &after.bias, sizeof after.bias), "bias");
-    done(l.Matmul(lt::handle(device), plan.desc, one.bytes, left.data, plan.a, right.data, plan.b,
-                  other.bytes, c.data, plan.c, const_cast<void*>(c.data), plan.c,
-                  &plan.best.algorithm, room, plan.best.workspace, stream),
-         "cublasLtMatmul");
-  });
+  queue_call(stream, key, [&](CUstream on) { done(run(after.bias, on), "cublasLtMatmul"); });
+  return true;
 }
 
 constexpr uint64_t kSmall = 16;  // beside the type
@@ -294,11 +307,12 @@ void multiply_ourselves(const Tensor& a, const Tensor& b, const Tensor& out) {
 
 // False unless it is so small that it costs less than what cuBLASLt would for finding and
 // launching.
-bool multiply_small(const Tensor& a, const Tensor& b, const Tensor& out, const void* bias) {
+bool multiply_small(const Tensor& a, const Tensor& b, const Tensor& out, const After& after = {}) {
   constexpr int64_t kMostTiles = 128;
   if (!is_floating(out.dtype()) || a.sizes().back() > kSmallDepth) return false;
   MatmulArgs args = matmul_arguments(a, b, out);
-  args.bias = bias;
+  args.bias = after.bias;
+  args.relu = after.relu;
   if (args.batches > kMostTiles || args.m > kMostTiles * 16 || args.n > kMostTiles * 16)
     return false;
   const Grid grid = tiles(args, 16);
@@ -324,9 +338,12 @@ void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& 
   const bool ours = category(out.dtype()) <= Category::Integer || !lt::library().missing.empty();
   Columns ignored;
   if (alpha.equals(1) && beta.equals(0) &&
-      (multiply_small(a, b, out, nullptr) || multiply_few_rows(a, b, out, nullptr)))
+      (multiply_small(a, b, out) || multiply_few_rows(a, b, out, nullptr)))
     return;
-  if (!ours && as_columns(out, true, ignored)) return multiply(a, b, out, alpha, beta);
+  if (!ours && as_columns(out, true, ignored)) {
+    multiply(a, b, out, alpha, beta);
+    return;
+  }
   if (ours && alpha.equals(1) && beta.equals(0)) return multiply_ourselves(a, b, out);
   // Into a fresh result, then joined with the old one.
   const Tensor fresh = make_tensor(out.sizes(), out.dtype(), out.device());
@@ -349,14 +366,14 @@ bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& 
   const Tensor transposed =
       make_tensor(w.storage(), Dims{w.sizes()[1], w.sizes()[0]},
                   Dims{w.strides()[1], w.strides()[0]}, w.offset(), w.dtype());
-  if (multiply_small(x, transposed, out, bias.data()) ||
-      multiply_few_rows(x, transposed, out, bias.data())) {
+  const After after{bias.data(), relu};
+  if (multiply_small(x, transposed, out, after)) return true;
+  if (multiply_few_rows(x, transposed, out, bias.data())) {
     if (relu) map_unary(UnaryFn::Relu, out, out);
     return true;
   }
   if (!lt::library().missing.empty() || alignment(bias.data()) < 16) return false;
-  multiply(x, transposed, out, 1, 0, {bias.data(), relu});
-  return true;
+  return multiply(x, transposed, out, 1, 0, after);
 }
 
 // A vector as a matrix of one column (or row).
@@ -378,7 +395,10 @@ void inner_product(const Tensor& a, const Tensor& b, const Tensor& out) {
 
 void add_wide(const Tensor& a, const Tensor& b, const Tensor& out) {
   if (out.numel() == 0 || a.sizes()[1] == 0) return;
-  if (lt::library().missing.empty()) return multiply(a, b, out, 1, 1);
+  if (lt::library().missing.empty()) {
+    multiply(a, b, out, 1, 1);
+    return;
+  }
   const auto widened = [](const Tensor& t) {
     Tensor wide = make_tensor(t.sizes(), DType::Float32, t.device());
     copy(t, wide, false);

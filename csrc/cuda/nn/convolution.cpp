@@ -20,6 +20,7 @@
 #include "cuda/vendor/cudnn.h"
 #include "cuda/vendor/cudnn_graph.h"
 #include "cuda/vendor/plan_cache.h"
+#include "cuda/vendor/relu_trial.h"
 #include "device/pointwise.h"
 
 namespace rush::cuda {
@@ -36,6 +37,7 @@ struct Geometry {
 int spatial(const ConvShape& s) { return std::max(s.dims, 2); }
 
 constexpr int64_t kMostWorkspace = int64_t(1) << 30;
+constexpr int64_t kWorthOneCall = int64_t(1) << 22;  // elements of a result with a bias
 
 template <class I>
 std::array<I, 5> strides_of(const Geometry& g, const int32_t* sizes) {
@@ -157,7 +159,8 @@ class BiasPlan {
   dnn::FilterDesc w = nullptr;
   dnn::ConvDesc conv = nullptr;
   size_t workspace = 0;
-  const uint64_t number = next_plan_number();
+  const uint64_t number = next_plan_number(), number_with_relu = next_plan_number();
+  const ReluTrial relu{};
 
  private:
   dnn::TensorDesc tensor(const int32_t* sizes, int rank, dnn::DataType type) const {
@@ -188,16 +191,17 @@ class BiasPlan {
   Geometry g_;
 };
 
-// No activation: one serves everybody.
-dnn::ActivationDesc identity() {
-  static const dnn::ActivationDesc made = [] {
+// None, or relu: one of each serves everybody.
+dnn::ActivationDesc activation(bool relu) {
+  const auto make = [](int kind) {
     dnn::ActivationDesc desc = nullptr;
     const dnn::Library& l = dnn::library();
     dnn::done(l.CreateActivation(&desc), "convolution");
-    dnn::done(l.SetActivation(desc, dnn::kIdentity, dnn::kPropagateNan, 0), "convolution");
+    dnn::done(l.SetActivation(desc, kind, dnn::kPropagateNan, 0), "convolution");
     return desc;
-  }();
-  return made;
+  };
+  static const dnn::ActivationDesc none = make(dnn::kIdentity), positive = make(dnn::kRelu);
+  return relu ? positive : none;
 }
 
 const BiasPlan& bias_plan_for(const Geometry& g) {
@@ -271,27 +275,31 @@ void add_bias(const Tensor& y, const Tensor& bias) {
   map_binary(BinaryFn::Add, y, bias.alias(sizes, strides, bias.offset()), y);
 }
 
-// The convolution and its bias in one pass; false: there is no such way. The call costs the host
-// more than a plan's, so it is for images whose second pass would cost the GPU more.
-bool convolve_with_bias(const Geometry& g, const ConvTensors& t) {
-  constexpr int64_t kWorthIt = int64_t(1) << 22;
-  if (t.y.numel() < kWorthIt || DType(g.dtype) == DType::Float64 || !t.bias.is_contiguous())
+// The convolution and its bias in one pass, and relu where it is asked for; false: there is no such way. The call
+// costs the host more than a plan's, so it is for images whose second pass would cost the GPU more.
+bool convolve_with_bias(const Geometry& g, const ConvTensors& t, bool relu) {
+  if (t.y.numel() < kWorthOneCall || DType(g.dtype) == DType::Float64 || !t.bias.is_contiguous())
     return false;
   const BiasPlan& plan = bias_plan_for(g);
   if (!plan.found) return false;
   const Tensor workspace = workspace_for(int64_t(plan.workspace), t.x.device());
   void* const room = workspace.defined() ? workspace.data() : nullptr;
-  CallKey key(plan.number);
+  const auto run = [&](const void* bias, CUstream stream) {
+    const float one = 1, zero = 0;
+    return dnn::library().ForwardBias(dnn::handle(g.device, stream), &one, plan.x, t.x.data(),
+                                      plan.w, t.w.data(), plan.conv, dnn::kImplicitPrecomputedGemm,
+                                      room, plan.workspace, &zero, plan.y, t.y.data(), plan.bias,
+                                      bias, activation(relu), plan.y, t.y.data());
+  };
+  Stream* const stream = current_stream(g.device);
+  if (relu && !plan.relu.keeps_nan(t.bias.numel(), t.y, [&](const void* bias) {
+        return run(bias, stream->handle()) == 0;
+      }))
+    return false;
+  CallKey key(relu ? plan.number_with_relu : plan.number);
   for (const void* place : {t.x.data(), t.w.data(), t.y.data(), t.bias.data(), room})
     key.add(place);
-  queue_call(current_stream(g.device), key, [&](CUstream stream) {
-    const float one = 1, zero = 0;
-    dnn::done(dnn::library().ForwardBias(
-                  dnn::handle(g.device, stream), &one, plan.x, t.x.data(), plan.w, t.w.data(),
-                  plan.conv, dnn::kImplicitPrecomputedGemm, room, plan.workspace, &zero, plan.y,
-                  t.y.data(), plan.bias, t.bias.data(), identity(), plan.y, t.y.data()),
-              "convolution");
-  });
+  queue_call(stream, key, [&](CUstream on) { dnn::done(run(t.bias.data(), on), "convolution"); });
   return true;
 }
 
@@ -347,7 +355,8 @@ bool is_faster_by_cudnn(ConvKind kind, const ConvShape& s, DType type) {
          s.stride[2] <= 2;
 }
 
-bool convolve_by_cudnn(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
+// With relu, by one launch or not at all.
+bool convolve(ConvKind kind, const ConvShape& shape, const ConvTensors& given, bool relu) {
   ConvTensors t = given;
   const Tensor result = t.written(kind);
   if (!dnn::has_type(t.x.dtype()) || !has_plain_sizes(shape) || !settings().cudnn_enabled.load() ||
@@ -367,13 +376,15 @@ bool convolve_by_cudnn(ConvKind kind, const ConvShape& shape, const ConvTensors&
     return true;
   };
   if (last && is_depthwise(shape) && !is_faster_by_cudnn(kind, shape, t.x.dtype())) {
+    if (relu) return false;
     if (t.bias.defined()) t.bias = contiguous(t.bias);
     convolve_depthwise(kind, shape, t);
     return finish();
   }
   const Geometry g = geometry_of(kind, shape, t, last);
   const bool adds = kind == ConvKind::Forward && t.bias.defined();
-  if (adds && convolve_with_bias(g, t)) return finish();
+  if (adds && convolve_with_bias(g, t, relu)) return finish();
+  if (relu) return false;
   const std::vector<dnn::Plan>& plans = plans_for(g, t);
   if (plans.empty()) return false;
   run_plan(plans[0], g, t);
@@ -381,10 +392,19 @@ bool convolve_by_cudnn(ConvKind kind, const ConvShape& shape, const ConvTensors&
   return finish();
 }
 
+bool convolve_by_cudnn(ConvKind kind, const ConvShape& shape, const ConvTensors& given) {
+  return convolve(kind, shape, given, false);
+}
+bool convolve_with_relu(const ConvShape& shape, const ConvTensors& given) {
+  // (Before layouts are changed in vain.)
+  return given.y.numel() >= kWorthOneCall && convolve(ConvKind::Forward, shape, given, true);
+}
+
 bool prefers_channels_last(IntList sizes) { return sizes.size() == 4 || sizes.size() == 5; }
 
 const bool registered = [] {
-  convolution_loops(DeviceType::CUDA) = {convolve_by_cudnn, prefers_channels_last};
+  convolution_loops(DeviceType::CUDA) = {convolve_by_cudnn, prefers_channels_last,
+                                         convolve_with_relu};
   return true;
 }();
 

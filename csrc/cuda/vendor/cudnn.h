@@ -28,7 +28,7 @@ enum DataType : int {
 enum Format : int { kContiguous = 0, kChannelsLast = 1 };
 enum MathType : int { kDefaultMath = 0, kTensorOp = 1, kTensorOpConverting = 2, kFma = 3 };
 inline constexpr int kCrossCorrelation = 1;
-inline constexpr int kIdentity = 5, kPropagateNan = 1;  // of an activation
+inline constexpr int kRelu = 1, kIdentity = 5, kPropagateNan = 1;  // of an activation
 // The one forward algorithm that adds a bias without an activation.
 inline constexpr int kImplicitPrecomputedGemm = 1;
 

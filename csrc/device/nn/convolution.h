@@ -53,6 +53,9 @@ struct ConvolutionLoops {
   bool (*convolve)(ConvKind kind, const ConvShape& shape, const ConvTensors& t) = nullptr;
   // Are images of these sizes, of float32 or a half type, faster with the channels last?
   bool (*prefers_channels_last)(IntList sizes) = nullptr;
+  // Forward of float32 with a bias, and relu, by one launch that gives the bits of both ops. False: not
+  // done, there is no such launch. Null: the device has none.
+  bool (*convolve_with_relu)(const ConvShape& shape, const ConvTensors& t) = nullptr;
 };
 inline constinit DeviceTable<ConvolutionLoops> convolution_loops;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/modes.h"
+#include "device/deferred.h"
 #include "device/runtime.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -93,8 +94,32 @@ struct ConvolutionForward : RunsAnywhere {
                                IntList, IntList, IntList, int64_t) {
     return strides_of_arranged(spec, x);
   }
+  // In a compiled function relu may follow: Note [Products that wait] in device/deferred.h.
+  static bool may_wait(const Tensor& x, const Tensor&, const Tensor& bias, IntList, IntList,
+                       IntList, int64_t) {
+    return bias.defined() && x.dtype() == DType::Float32 && convolution_loops(x).convolve_with_relu;
+  }
+  [[gnu::noinline, gnu::cold]] static bool wait_for_relu(const Tensor& x, const Tensor& w,
+                                                         const Tensor& bias, IntList stride,
+                                                         IntList padding, IntList dilation,
+                                                         int64_t groups, const Tensor& out) {
+    const Tensor* operands[] = {&x, &w, &bias};
+    const auto convolve = [stride = Dims(stride), padding = Dims(padding),
+                           dilation = Dims(dilation),
+                           groups](std::span<const Tensor> in, const Tensor& to, bool relu) {
+      if (!relu) {
+        run(in[0], in[1], in[2], stride, padding, dilation, groups, to);
+        return true;
+      }
+      const ConvShape shape =
+          conv_shape(in[0].sizes(), in[1].sizes(), to.sizes(), stride, padding, dilation, groups);
+      return convolution_loops(to).convolve_with_relu(shape, {in[0], in[1], in[2], to});
+    };
+    return deferred::take_product({name, convolve}, operands, out);
+  }
   static void run(const Tensor& x, const Tensor& w, const Tensor& bias, IntList stride,
                   IntList padding, IntList dilation, int64_t groups, const Tensor& out) {
+    if (is_unborn(out) && wait_for_relu(x, w, bias, stride, padding, dilation, groups, out)) return;
     const ConvShape shape =
         conv_shape(x.sizes(), w.sizes(), out.sizes(), stride, padding, dilation, groups);
     if (!run_on_device(ConvKind::Forward, shape, {x, w, bias, out}))

@@ -2,6 +2,7 @@
 // small call, errors in the caller's own words, and inputs of any rank without a copy.
 #include "ops/nn/linear.h"
 
+#include "device/deferred.h"
 #include "device/linalg.h"
 
 namespace rush {
@@ -58,6 +59,17 @@ bool multiply_and_add(const Tensor& x, const Tensor& w, const Tensor& bias, cons
   if (!rows.defined() || rows.dim() != 2) return false;
   const Dims sizes{rows.sizes()[0], w.sizes()[0]};
   return linear(rows, w, bias, seen_as(out, sizes, contiguous_strides(sizes)), relu);
+}
+
+[[gnu::noinline, gnu::cold]] bool Linear::wait_for_relu(const Tensor& x, const Tensor& w,
+                                                        const Tensor& bias, const Tensor& out) {
+  const Tensor* operands[] = {&x, &w, &bias};
+  const auto product = [](std::span<const Tensor> in, const Tensor& to, bool relu) {
+    if (relu) return multiply_and_add(in[0], in[1], in[2], to, true);
+    run(in[0], in[1], in[2], to);
+    return true;
+  };
+  return deferred::take_product({name, product}, operands, out);
 }
 
 [[gnu::noinline]] void Linear::check_bias(const Tensor& x, const Tensor& w, const Tensor& bias,

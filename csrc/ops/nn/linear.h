@@ -1,6 +1,7 @@
 // linear.h: the op behind linear layers, for ops that do more in the same pass.
 #pragma once
 
+#include "device/linalg.h"
 #include "ops/framework/data.h"
 #include "ops/framework/operators.h"
 #include "ops/linalg/matmul.h"
@@ -47,7 +48,15 @@ struct Linear {
     return spec;
   }
 
+  // In a compiled function relu may follow: Note [Products that wait] in device/deferred.h. (In a half type, what
+  // rounds to zero before relu keeps its sign, and would lose it in relu before rounding.)
+  static bool may_wait(const Tensor& x, const Tensor& w, const Tensor& bias) {
+    return bias.defined() && x.dtype() == DType::Float32 && product_loops(x).linear &&
+           bias.dim() == 1 && !op::any_laid_out_otherwise(x, w, bias);
+  }
+
   static void run(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& out) {
+    if (is_unborn(out) && wait_for_relu(x, w, bias, out)) return;
     if (bias.defined() && multiply_and_add(x, w, bias, out)) return;
     if (bias.defined()) copy_data(out, bias);
     if (w.dim() == 2)
@@ -85,6 +94,8 @@ struct Linear {
   }
 
  private:
+  static bool wait_for_relu(const Tensor& x, const Tensor& w, const Tensor& bias,
+                            const Tensor& out);
   static void check_bias(const Tensor& x, const Tensor& w, const Tensor& bias, const Dims& sizes);
 };
 

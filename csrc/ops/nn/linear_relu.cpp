@@ -9,9 +9,7 @@ namespace rush {
 struct LinearRelu {
   static constexpr const char* name = "linear";
 
-  // Not where something is recorded or deferred, which knows the two ops. Whether nan is larger than
-  // 0 is left to the device here; a training, which may have to find out where nan came from,
-  // calls relu itself.
+  // Not where something is recorded or deferred, which knows the two ops.
   static bool is_plain(const Tensor& x, const Tensor& w, const Tensor& bias) {
     if (t_modes & (kIntercept | kDefer | kForward) || !bias.defined() || !x.is_floating())
       return false;

@@ -342,6 +342,14 @@ bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Te
 bool take_product(Product product, std::span<const Tensor* const> operands, const Tensor& out) {
   return queue().take_product(std::move(product), operands, out);
 }
+bool is_lookup(const Tensor& t) {
+  const Recipe* r = queue().product_of(t);
+  return r && r->product->is_lookup;
+}
+void look_up_into(const Tensor& t, const Tensor& memory) {
+  const Recipe r = *queue().product_of(t);  // a copy: whoever asks for memory may change the queue
+  r.product->run(r.operands, memory, false);
+}
 bool reads_later(const Tensor& x) { return may_be_read_later(x, x.device()); }
 bool takes_sums(const Tensor& out) {
   const DType t = out.dtype();

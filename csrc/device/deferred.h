@@ -10,7 +10,7 @@
 //   can do that, else step by step. A step joins a group unless something between them has to come
 //   first. Groups run in an order in which each finds its inputs.
 // - Or with one join at most. Steps that only an operand of it is computed from come with it: Note
-//   [Parts of a join] in device/fused.h.
+//   [Parts of a join] in device/fused.h. Such a step waits on where somebody holds its result, who may never use it.
 // - Within a group only results that somebody holds, or that another group reads, go to memory.
 //
 // What comes out is the same, bit for bit, as without all this.
@@ -27,6 +27,9 @@
 // asked for. If nobody but relu reads it then, the device is asked for both together; else, or where it
 // cannot do so, the product runs by itself, and what reads it comes in the passes after it. It waits
 // only where the device has a way to take relu in.
+// Rows that are looked up in a table wait in the same way: `cat` has them written to their place in its result.
+// The program may hold them all the same, which cannot be known while cat is called, so they wait on,
+// and are looked up once more if somebody asks.
 #pragma once
 
 #include <functional>
@@ -60,15 +63,19 @@ void take_sums(ColumnSums sums, const Tensor& out);
 // its values, whose form lies as it does. Converting moves the elements all the same, which saves moving
 // them again. Undefined: it is nothing like that.
 RUSH_API Tensor contiguous_cast(const Tensor& t);
-// One that may be followed by relu, see Note [Products that wait].
+// See Note [Products that wait].
 struct Product {
   const char* name;
   // From the operands into memory. With relu: false says that nothing was done, there is no such launch.
   std::function<bool(std::span<const Tensor> operands, const Tensor& out, bool relu)> run;
+  bool is_lookup = false;  // `out` may be a part of rows
 };
 // For a block whose `out` is_unborn(). False: it has to be run.
 RUSH_API bool take_product(Product product, std::span<const Tensor* const> operands,
                            const Tensor& out);
+// Is t such a product that waits, rows that are looked up? Looks them up into memory of t's shape.
+RUSH_API bool is_lookup(const Tensor& t);
+RUSH_API void look_up_into(const Tensor& t, const Tensor& memory);
 // Calls of NormLoops and SoftmaxLoops as such steps.
 bool take_row_norm(const Tensor& x, int64_t width, const Tensor& weight, const Tensor& bias,
                    bool centred, double eps, const Tensor& y, const Tensor& mean,

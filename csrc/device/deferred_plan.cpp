@@ -85,19 +85,31 @@ PerStep<uint32_t> find_live(const std::vector<Recipe>& steps, Plan& plan) {
   return readers;
 }
 
-// Which steps come with a join: those of an operand's shape that nobody else reads.
-void find_parts(const std::vector<Recipe>& steps, Plan& plan, const PerStep<uint32_t>& readers) {
+// Which steps come with a join: those of an operand's shape that nobody else reads. A variable of the program's
+// may hold such a result without ever using it again. So, unless it is what is asked for, one step from
+// memory comes all the same, and waits on: if it is wanted later, it is computed then.
+void find_parts(const std::vector<Recipe>& steps, Plan& plan, const PerStep<uint32_t>& readers,
+                const TensorImpl* asked) {
   std::fill_n(plan.join.begin(), steps.size(), -1);
   std::fill_n(plan.part.begin(), steps.size(), 0);
+  std::fill_n(plan.stays.begin(), steps.size(), 0);
+  const auto may_stay = [&](size_t s) {
+    if (!asked || steps[s].out.impl() == asked) return false;
+    for (int i = 0; i < steps[s].operand_count(); ++i)
+      if (plan.maker(s, i) >= 0) return false;
+    return true;
+  };
   for (size_t s = steps.size(); s-- > 0;) {
     const bool joins = steps[s].kind == Kind::Join && plan.group[s] >= 0;
     for (int i = 0; (joins || plan.join[s] >= 0) && i < steps[s].operand_count(); ++i) {
       const int at = plan.maker(s, i);
       if (at < 0) continue;
       const Recipe& r = steps[size_t(at)];
-      const bool alone = readers[size_t(at)] == 1 && !plan.wanted[size_t(at)];
+      const bool wanted = plan.wanted[size_t(at)];
+      const bool alone = readers[size_t(at)] == 1 && (!wanted || may_stay(size_t(at)));
       const bool fits = joins || r.out.sizes() == steps[s].out.sizes();
       if (!alone || !fits || r.kind == Kind::Rows || r.kind == Kind::Join) continue;
+      plan.stays[size_t(at)] = wanted;
       plan.join[size_t(at)] = joins ? int16_t(s) : plan.join[s];
       plan.part[size_t(at)] = joins ? uint8_t(i + 1) : plan.part[s];
     }
@@ -251,8 +263,8 @@ void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& 
   }
 }
 
-void make_groups(const std::vector<Recipe>& steps, Plan& plan) {
-  find_parts(steps, plan, find_live(steps, plan));
+void make_groups(const std::vector<Recipe>& steps, Plan& plan, const TensorImpl* asked) {
+  find_parts(steps, plan, find_live(steps, plan), asked);
   std::vector<Group>& groups = plan.groups;
   for (size_t s = 0; s < steps.size(); ++s) {
     if (plan.group[s] < 0 || plan.join[s] >= 0) continue;
@@ -269,7 +281,7 @@ void make_groups(const std::vector<Recipe>& steps, Plan& plan) {
   }
   for (size_t s = 0; s < steps.size(); ++s) {
     if (plan.group[s] < 0) continue;
-    plan.kept[s] = plan.kept[s] || plan.wanted[s];
+    plan.kept[s] = plan.kept[s] || (plan.wanted[s] && !plan.stays[s]);
     for (int i = 0; i < steps[s].operand_count(); ++i) {
       const int at = plan.maker(s, i);
       if (at >= 0 && plan.group[size_t(at)] != plan.group[s]) plan.kept[size_t(at)] = 1;

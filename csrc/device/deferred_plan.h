@@ -86,6 +86,7 @@ struct Plan {
   PerStep<uint8_t> wanted;  // somebody outside of the queue holds the result
   PerStep<int16_t> join;    // the step is computed with this join, for an operand of it; or -1
   PerStep<uint8_t> part;    // which one, counted from 1; 0: of none
+  PerStep<uint8_t> stays;   // it is wanted, but computed for the join only: it waits on
   PerStep<uint8_t> kept;    // it goes to memory
   PerStep<int16_t> group;   // -1: not computed
   PerStep<uint16_t> place;  // which step of its group it is
@@ -99,6 +100,6 @@ struct Plan {
   }
 };
 
-// See Note [What runs of a queue]. `plan` has made_by only.
-void make_groups(const std::vector<Recipe>& steps, Plan& plan);
+// See Note [What runs of a queue]. `plan` has made_by only; `asked` is the result that is asked for, null: all are.
+void make_groups(const std::vector<Recipe>& steps, Plan& plan, const TensorImpl* asked);
 }  // namespace rush::deferred

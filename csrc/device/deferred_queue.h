@@ -56,6 +56,11 @@ class Queue {
   void take_sums(ColumnSums sums, const Tensor& out);
   bool take_product(Product product, std::span<const Tensor* const> operands, const Tensor& out);
   Tensor contiguous_cast(const Tensor& t);
+  // Of a product that waits: null where t is none.
+  const Recipe* product_of(const Tensor& t) const {
+    const int number = running_ ? -1 : number_of(arranged_form(t));
+    return number >= 0 && waiting_[size_t(number)].product ? &waiting_[size_t(number)] : nullptr;
+  }
   // All that waits; or, where a result is asked for, all but what can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
   // Does anything that waits read memory of these?
@@ -87,7 +92,7 @@ class Queue {
   void run(const Group& group, const Plan& plan, Report::Flush* told);
   bool run_fused(const Group& group, const Plan& plan);
   void run_one_by_one(const Group& group, const Plan& plan);
-  void run_waiting(Report::Flush* told);
+  void run_waiting(Report::Flush* told, const TensorImpl* asked);
   void run_products(Report::Flush* told);
   int run_product(size_t number, Report::Flush* told);
   int only_reader(size_t product) const;

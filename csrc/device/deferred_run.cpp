@@ -333,7 +333,7 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
     told->source = source_here();
   }
   set_casts_apart(asked);
-  if (!asked || !is_late(asked)) run_waiting(told);
+  if (!asked || !is_late(asked)) run_waiting(told, asked);
   // (Even if it is nothing: then those are let go that nobody wants any more.)
   if (auto wanted = late_for(asked); !wanted.empty() || (!asked && !late_.empty()))
     run_late(std::move(wanted), told);
@@ -425,7 +425,7 @@ void Queue::run_products(Report::Flush* told) {
   }
 }
 
-void Queue::run_waiting(Report::Flush* told) {
+void Queue::run_waiting(Report::Flush* told, const TensorImpl* asked) {
   run_products(told);
   if (waiting_.empty()) return;
   Plan plan;
@@ -433,7 +433,7 @@ void Queue::run_waiting(Report::Flush* told) {
     for (int i = 0; i < waiting_[s].operand_count(); ++i)
       plan.made_by[3 * s + size_t(i)] = int16_t(number_of(waiting_[s].operands[size_t(i)]));
   }
-  make_groups(waiting_, plan);
+  make_groups(waiting_, plan, asked);
   // What fails (no memory, Ctrl-C) leaves the rest waiting, and it is tried again when asked for.
   struct Remaining {
     Queue& q;
@@ -443,12 +443,14 @@ void Queue::run_waiting(Report::Flush* told) {
       q.running_ = false;
       std::vector<Recipe> gone, left;  // freed without the lock
       std::lock_guard lock(queues().mutex);
-      if (size_t(std::popcount(done)) == plan.groups.size()) {
+      const auto stays = plan.stays.begin();
+      if (size_t(std::popcount(done)) == plan.groups.size() &&
+          std::count(stays, stays + std::ptrdiff_t(q.waiting_.size()), 1) == 0) {
         q.waiting_.swap(gone);
         return;
       }
       for (size_t s = 0; s < q.waiting_.size(); ++s) {
-        const bool computed = plan.group[s] < 0 || done >> plan.group[s] & 1;
+        const bool computed = plan.group[s] < 0 || (done >> plan.group[s] & 1 && !plan.stays[s]);
         (computed ? gone : left).push_back(std::move(q.waiting_[s]));
       }
       q.waiting_.swap(left);

@@ -611,13 +611,21 @@ TEST(rows_of_a_table) {
   const i32 index[] = {4, 0, 7, 2};
   std::vector<float> out(4 * 6, -1.0f);
   IndexFault fault{~u64(0), 0, 0, 0};
-  EmbeddingArgs args{table.data(), index, out.data(), 4, 3, 5, 2, 8, &fault};
+  EmbeddingArgs args{table.data(), index, out.data(), 4, 3, 5, 2, 8, &fault, 3};
   launch({1}, kBlock, embedding_rows<u64, i32>, args);
   for (size_t c = 0; c < 6; ++c) {
     EXPECT(out[c] == table[4 * 6 + c] && out[6 + c] == table[c]);
     EXPECT(out[12 + c] == 0 && out[18 + c] == table[2 * 6 + c]);
   }
   EXPECT(fault.launch == 8 && fault.position == 2 && fault.value == 7);
+
+  // Rows of a wider tensor: what is beside them stays as it is.
+  std::vector<float> wide(4 * 10, -1.0f);
+  args.out = wide.data() + 2, args.step = 5;
+  launch({1}, kBlock, embedding_rows<u64, i32>, args);
+  for (size_t i = 0; i < 4; ++i)
+    for (size_t c = 0; c < 10; ++c)
+      EXPECT(wide[i * 10 + c] == (c < 2 || c >= 8 ? -1.0f : out[i * 6 + c - 2]));
 }
 
 namespace {

@@ -146,3 +146,64 @@ for size in 128, 32:
     assert found[:3] == [joined, joined, ["cudnn_with_bias", "pointwise_flat"]]
     # Images that are too small for the call that does it all.
     assert found[3:] == [["cudnn_plan", "pointwise_rows", "pointwise_flat"]] * 3
+
+
+LOOKUPS = """
+tables = [rl.zeros(50, 128, device="cuda") for _ in range(2)]
+index = rl.zeros(4096, dtype=rl.int64, device="cuda")
+def rows():
+    return [F.embedding(index, t) for t in tables]
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("rl.cat(rows(), 1)", "embedding_rows embedding_rows"),
+        ("rl.cat([*rows(), x4], 1)", "embedding_rows embedding_rows copy_strided"),
+        ("rl.cat(rows(), 1).exp()", "embedding_rows embedding_rows pointwise_flat"),
+        # Along another dim, or of another type, they are copied.
+        ("rl.cat(rows(), 0)", "embedding_rows embedding_rows cat"),
+        ("rl.cat([rows()[0], x4.half()], 1)", "embedding_rows copy_flat copy_strided cat"),
+        # Held on to: looked up once more where it is asked for.
+        ("(lambda r: (rl.cat(r, 1), r[0]))(rows())", "embedding_rows " * 2 + "embedding_rows"),
+        ("rows()[0] + 1", "embedding_rows pointwise_flat"),
+        ("rows()[0].shape", ""),
+    ],
+)
+def test_rows_that_are_looked_up_and_joined(run_both, body, names):
+    code = LOOKUPS + "x4 = rl.zeros(4096, 128, device='cuda')\n"
+    assert run_both(code + f"launched(compiled(lambda: {body}))") == [names]
+
+
+def test_a_table_is_written_to_while_its_rows_wait(run_both):
+    code = (
+        LOOKUPS
+        + """
+def f():
+    held = rows()
+    joined = rl.cat(held, 1)
+    tables[0].exp_()
+    return joined, held
+launched(compiled(f))
+"""
+    )
+    expected = "embedding_rows embedding_rows embedding_rows embedding_rows pointwise_flat"
+    assert run_both(code) == [expected]
+
+
+def test_a_part_of_a_join_that_a_variable_holds(run_both):
+    code = """
+a, b, c = (rl.zeros(256, 128, device="cuda") for _ in range(3))
+def f(later):
+    part = a * b
+    joined = rl.cat([part, c.exp()], 1)
+    joined @ w
+    return part if later else None
+launched(compiled(f), False)
+launched(compiled(f), True)
+"""
+    once, twice = run_both(code)
+    assert once == "fused_nest product"
+    # It is computed for itself when the function returns it.
+    assert twice == "fused_nest product pointwise_flat"

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) embedding_rows(EmbeddingArgs args) {
     i64 row;
     const bool good = row_at<Ix>(args, i, role.column == 0, row);
     for (i64 c = role.column; c < args.width; c += role.across)
-      typed<W>(args.out)[i * args.width + c] =
+      typed<W>(args.out)[i * args.step + c] =
           good ? typed<W>(args.table)[row * args.width + c] : W{};
   }
 }

@@ -14,6 +14,7 @@ struct EmbeddingArgs {
   i32 across_log;
   u64 launch;
   IndexFault* fault;
+  i64 step;  // from one row of `out` to the next
 };
 
 // Bag b holds the indices from bounds[b] to bounds[b + 1]; those equal to `skip` do not count.

@@ -56,7 +56,10 @@ void embedding(const Tensor& given, const Tensor& index, const Tensor& out) {
   const Tensor table = contiguous(given);
   const int device = out.device().index;
   const int64_t row = table.sizes()[1] * table.element_size();
-  const uintptr_t all = uintptr_t(row) | reinterpret_cast<uintptr_t>(table.data()) |
+  const int64_t step =
+      out.dim() < 2 ? row : out.strides()[size_t(out.dim()) - 2] * out.element_size();
+  const uintptr_t all = uintptr_t(row) | uintptr_t(step) |
+                        reinterpret_cast<uintptr_t>(table.data()) |
                         reinterpret_cast<uintptr_t>(out.data()) | 16;
   const int pack_log = std::countr_zero(all);
   EmbeddingArgs args{};
@@ -65,6 +68,7 @@ void embedding(const Tensor& given, const Tensor& index, const Tensor& out) {
   args.out = out.data();
   args.n = index.numel();
   args.width = row >> pack_log;
+  args.step = step >> pack_log;
   args.rows = table.sizes()[0];
   args.across_log = across_log(args.width);
   const FaultSlot fault = next_fault_slot(device, "embedding", 0, args.rows);
@@ -226,8 +230,9 @@ void embedding_bag_weights(const Tensor& g, const Tensor& table, const Bags& bag
 }
 
 const bool registered = [] {
-  embedding_loops(DeviceType::CUDA) = {embedding, embedding_backward, embedding_bag,
-                                       embedding_bag_backward, embedding_bag_weights};
+  embedding_loops(DeviceType::CUDA) = {
+      embedding, embedding_backward, embedding_bag, embedding_bag_backward, embedding_bag_weights,
+      true};
   return true;
 }();
 

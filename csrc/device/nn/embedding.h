@@ -21,7 +21,8 @@ struct Bags {
 
 // Floating tensors of one dtype, contiguous where nothing else is said; results are overwritten.
 struct EmbeddingLoops {
-  // out[i] = table[index[i]]. A table of any dtype, which may lie in any way.
+  // out[i] = table[index[i]]. A table of any dtype, which may lie in any way. Where the device can do so, rows
+  // of out may lie apart, as those of a wider tensor do, one like the other.
   void (*look_up)(const Tensor& table, const Tensor& index, const Tensor& out) = nullptr;
   // gtable[index[i]] += g[i], but for the row `skip`; by_count: divided by how often the index
   // occurs. g is (indices, width) and may lie in any way.
@@ -37,6 +38,7 @@ struct EmbeddingLoops {
   // gweight[i] = g[bag of i] . table[index[i]], for Sum; zero where an index is in no bag.
   void (*bag_weights)(const Tensor& g, const Tensor& table, const Bags& bags,
                       const Tensor& gweight) = nullptr;
+  bool looks_up_apart = false;
 };
 inline constinit DeviceTable<EmbeddingLoops> embedding_loops;
 

@@ -53,13 +53,17 @@ struct Join {
   }
 
   static constexpr bool any_device = true;
-  // In a compiled function two halves, as rotary embeddings turn them, join the steps around them.
+  // In a compiled function two halves, as rotary embeddings turn them, join the steps around them. Rows of tables
+  // are left where they wait: see joins_lookups.
   static bool may_wait(TensorList tensors, int64_t, IntList) {
-    return tensors.size() == 2 && fused_loops(tensors[0]).joins &&
-           is_floating(tensors[0].dtype()) && !is_float8(tensors[0].dtype());
+    if (tensors.empty() || !fused_loops(tensors[0]).joins) return false;
+    const bool is_half =
+        tensors.size() == 2 && is_floating(tensors[0].dtype()) && !is_float8(tensors[0].dtype());
+    return is_half || std::ranges::any_of(tensors, deferred::is_lookup);
   }
   static void run(TensorList tensors, int64_t dim, IntList, const Tensor& out) {
     const int64_t d = wrap_dim(name, dim, out.dim());
+    if (t_modes & kDefer && joins_lookups(tensors, d, out)) return;
     if (is_unborn(out)) {
       if (tensors.size() == 2 && deferred::queue_join(tensors[0], tensors[1], d, out)) return;
       give_storage(out.impl());
@@ -84,6 +88,27 @@ struct Join {
   }
 
  private:
+  // Rows that are still to be looked up are written to their places here; what else there is is copied.
+  [[gnu::noinline, gnu::cold]] static bool joins_lookups(TensorList tensors, int64_t d,
+                                                         const Tensor& out) {
+    const auto is_row = [&](const Tensor& t) {
+      return t.dim() == out.dim() && t.dtype() == out.dtype();
+    };
+    if (d != out.dim() - 1 || !is_contiguous(out.sizes(), out.strides()) ||
+        !std::ranges::all_of(tensors, is_row) || std::ranges::none_of(tensors, deferred::is_lookup))
+      return false;
+    give_storage(out.impl());
+    int64_t at = out.offset();
+    for (const Tensor& t : tensors) {
+      const Tensor place = out.alias(t.sizes(), out.strides(), at);
+      if (deferred::is_lookup(t))
+        deferred::look_up_into(t, place);
+      else
+        copy_data(place, t);
+      at += t.sizes().back();
+    }
+    return true;
+  }
   // A slice of an arranged tensor, arranged: a view would have to materialize it.
   static Tensor part_of_arranged(const Tensor& g, int64_t d, int64_t at, int64_t extent) {
     const Tensor form = arranged_form(g);

@@ -2,6 +2,7 @@
 // differentiated, formulas over ops take its place.
 #include "device/nn/embedding.h"
 
+#include "device/deferred.h"
 #include "ops/framework/data.h"
 #include "ops/framework/differentiated.h"
 #include "ops/framework/op.h"
@@ -36,14 +37,33 @@ struct Embedding {
     sizes.push_back(weight.sizes()[1]);
     return {sizes, weight.dtype(), weight.device()};
   }
+  // In a compiled function `cat` may follow: Note [Products that wait] in device/deferred.h.
+  static bool may_wait(const Tensor& weight, const Tensor& indices, int64_t, bool, bool) {
+    constexpr int64_t kLeast = 1 << 18;  // elements: what joins less than that gains nothing
+    return embedding_loops(weight).looks_up_apart && weight.dim() == 2 &&
+           indices.numel() >= kLeast / std::max<int64_t>(weight.sizes()[1], 1) &&
+           !op::any_laid_out_otherwise(weight, indices);
+  }
   static void run(const Tensor& weight, const Tensor& indices, int64_t, bool, bool,
                   const Tensor& out) {
+    if (is_unborn(out) && wait_for_cat(weight, indices, out)) return;
     if (indices.numel() > 0) embedding_loops(out).look_up(weight, on(out, indices), out);
   }
   static constexpr uint32_t needs[] = {in(1), 0};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const Tensor& indices,
                     int64_t padding_idx, bool by_count, bool) {
     return {_embedding_backward(g, indices, c.sizes(0)[0], padding_idx, by_count), Tensor()};
+  }
+
+ private:
+  [[gnu::noinline, gnu::cold]] static bool wait_for_cat(const Tensor& weight, const Tensor& indices,
+                                                        const Tensor& out) {
+    const Tensor* operands[] = {&weight, &indices};
+    const auto look_up = [](std::span<const Tensor> in, const Tensor& to, bool relu) {
+      if (!relu) embedding_loops(to).look_up(in[0], on(to, in[1]), to);
+      return !relu;
+    };
+    return deferred::take_product({name, look_up, true}, operands, out);
   }
 };
 

@@ -204,12 +204,12 @@ def copy_kernels():
             for x in ("f32", "i64", "bool")
         ]
         yield t, names
-    for w in WIDTHS:
+    for w, pack in zip(WIDTHS, (16, 8, 4, 2, 1), strict=True):
         yield (
             w,
             [
                 f"rush::copy_transposed<{w}>",
-                *(f"rush::copy_narrow<{w}, {flag}>" for flag in FLAGS),
+                *(f"rush::copy_narrow<{w}, {flag}, {v}>" for flag in FLAGS for v in {1, pack}),
                 *(f"rush::copy_strided<{w}, {w}, {i}>" for i in INDICES),
             ],
         )

@@ -102,23 +102,35 @@ TEST(copy_transposed) {
   EXPECT(same);
 }
 
-// (2, 150, 9) to (2, 9, 150) and back: more than one run, the last one short.
-TEST(copy_narrow) {
-  const size_t wide = 150, few = 9, image = wide * few;
+// (2, wide, 9) to (2, 9, wide) and back: more than one run, the last one short.
+template <class W, int V>
+void expect_narrow_copies(size_t wide) {
+  const size_t few = 9, image = wide * few;
   const auto x = counted<u16>(2 * image);
-  std::vector<u16> out(x.size()), back(x.size());
-  const Dim3 grid{2, 1, 2};
-  launch_together(grid, kBlock, rush::copy_narrow<u16, true>,
-                  TransposeArgs{out.data(), x.data(), 2, few, wide, wide, image, few, image});
+  std::vector<W> from(x.begin(), x.end()), out(x.size()), back(x.size());
+  const size_t run = size_t(narrow_run(sizeof(W)));
+  const Dim3 grid{unsigned((wide + run - 1) / run), 1, 2};
+  launch_together(grid, kBlock, rush::copy_narrow<W, true, V>,
+                  TransposeArgs{out.data(), from.data(), 2, i64(few), i64(wide), i64(wide),
+                                i64(image), i64(few), i64(image)});
   bool same = true;
   for (size_t b = 0; b < 2; ++b)
     for (size_t i = 0; i < few; ++i)
       for (size_t j = 0; j < wide; ++j)
-        same &= out[b * image + i * wide + j] == x[b * image + j * few + i];
+        same &= out[b * image + i * wide + j] == from[b * image + j * few + i];
   EXPECT(same);
-  launch_together(grid, kBlock, rush::copy_narrow<u16, false>,
-                  TransposeArgs{back.data(), out.data(), 2, wide, few, few, image, wide, image});
-  EXPECT(back == x);
+  launch_together(grid, kBlock, rush::copy_narrow<W, false, V>,
+                  TransposeArgs{back.data(), out.data(), 2, i64(wide), i64(few), i64(few),
+                                i64(image), i64(wide), i64(image)});
+  EXPECT(back == from);
+}
+
+TEST(copy_narrow) {
+  expect_narrow_copies<u16, 1>(515);
+  expect_narrow_copies<u16, 8>(520);
+  expect_narrow_copies<u32, 1>(150);
+  expect_narrow_copies<u32, 4>(260);
+  expect_narrow_copies<u32, 4>(1032);
 }
 
 TEST(cat_along_the_middle) {

@@ -38,11 +38,12 @@ std::string spell_fill(uint64_t key) {
   return concat(mode < kShort ? "rush::fill_flat<" : "rush::fill_strided<",
                 kernel_type(DType(key & 31)), ", ", how(mode), ">");
 }
-constexpr uint64_t kNarrow = 32, kApart = 64;  // beside an element's bytes
+constexpr uint64_t kNarrow = 32, kApart = 64, kPacks = 128;  // beside an element's bytes
 std::string spell_turn(uint64_t key) {
   const char* element = kernel_bytes(int64_t(key & 31));
   if (key < kNarrow) return concat("rush::copy_transposed<", element, ">");
-  return concat("rush::copy_narrow<", element, key & kApart ? ", true>" : ", false>");
+  return concat("rush::copy_narrow<", element, key & kApart ? ", true, " : ", false, ",
+                key & kPacks ? 16 / int64_t(key & 31) : 1, ">");
 }
 const KernelFamily kCopy{"copy.cu", spell_copy};
 const KernelFamily kFill{"copy.cu", spell_fill};
@@ -87,10 +88,15 @@ bool copy_transposed(const Walk<2>& walk, const Tensor& src, const Tensor& dst) 
   const int device = dst.device().index;
   const bool apart = args.rows <= kNarrowMost && args.in_row == args.rows;
   if (apart || (args.cols <= kNarrowMost && args.out_row == args.cols)) {
-    const int64_t runs = ((apart ? args.cols : args.rows) + kNarrowRun - 1) / kNarrowRun;
+    const int64_t wide = apart ? args.cols : args.rows, run = narrow_run(int(width));
+    const int64_t runs = (wide + run - 1) / run, pack = pack_width(dst, src);
     if (runs > INT32_MAX) return false;
     const Grid grid{unsigned(runs), 1, unsigned(std::min<int64_t>(args.batches, 65535))};
-    launch(kTurn, width | kNarrow | (apart ? kApart : 0), device, grid, {kThreads}, args);
+    const int64_t steps =
+        wide | args.out_batch | args.in_batch | (apart ? args.out_row : args.in_row);
+    const bool packs = pack > 1 && steps % pack == 0;
+    launch(kTurn, width | kNarrow | (apart ? kApart : 0) | (packs ? kPacks : 0), device, grid,
+           {kThreads}, args);
     return true;
   }
   if (args.rows < 8 || args.cols < 8) return false;

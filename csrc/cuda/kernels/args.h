@@ -75,7 +75,8 @@ struct FillArgs {
 
 // Matrices that lie across each other: out[b][i][j] = in[b][j][i], out contiguous along j and in
 // along i; steps in elements.
-inline constexpr int kNarrowMost = 16, kNarrowRun = 128;
+inline constexpr int kNarrowMost = 16;
+RUSH_FN constexpr int narrow_run(int element_size) { return 1024 / element_size; }
 struct TransposeArgs {
   void* out;
   const void* in;

@@ -62,33 +62,52 @@ __global__ void __launch_bounds__(kThreads) copy_transposed(TransposeArgs args) 
 
 // The same where one of the two dims is short: a filter's taps, an image's few channels. `narrow`
 // says whose: the input's inner one (apart = true) or the output's. That side is one run of memory,
-// of which a block takes kNarrowRun places of the other dim; blocks: x over those, z over batches.
-template <class W, bool apart>
+// of which a block takes narrow_run() places of the other dim; blocks: x over those, z over batches.
+// Both sides are read and written by packs of V.
+template <class W, bool apart, int V>
 __global__ void __launch_bounds__(kThreads) copy_narrow(TransposeArgs args) {
   after_earlier();
-  __shared__ W tile[kNarrowRun * kNarrowMost];
+  constexpr int longest = narrow_run(sizeof(W)), U = 3;  // packs that a thread reads at once
+  alignas(16) __shared__ W tile[longest * kNarrowMost];
   const int few = int(apart ? args.rows : args.cols);
-  const i64 wide = apart ? args.cols : args.rows, begin = i64(blockIdx.x) * kNarrowRun;
-  const int run = int(wide - begin < kNarrowRun ? wide - begin : i64(kNarrowRun));
+  const i64 wide = apart ? args.cols : args.rows, begin = i64(blockIdx.x) * longest;
+  const int run = int(wide - begin < longest ? wide - begin : i64(longest));
+  const int packs = run / V, all = packs * few;
+  const i64 row = apart ? args.out_row : args.in_row;
   for (i64 b = blockIdx.z; b < args.batches; b += gridDim.z) {
-    const W* in = typed<W>(args.in) + b * args.in_batch;
-    W* out = typed<W>(args.out) + b * args.out_batch;
-    if constexpr (apart) {
-      for (int k = threadIdx.x; k < run * few; k += kThreads) tile[k] = in[begin * few + k];
-    } else {
-      for (int k = threadIdx.x; k < kNarrowRun * few; k += kThreads) {
-        const int at = k % kNarrowRun, which = k / kNarrowRun;
-        if (at < run) tile[at * few + which] = in[which * args.in_row + begin + at];
+    const W* in = typed<W>(args.in) + b * args.in_batch + (apart ? begin * few : begin);
+    W* out = typed<W>(args.out) + b * args.out_batch + (apart ? begin : begin * few);
+    for (int first = threadIdx.x; first < all; first += U * kThreads) {
+      Pack<W, V> held[U];
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+        const int k = first + u * kThreads, which = k / packs;
+        if (k < all)
+          held[u] = load_pack<V>(in + (apart ? k * V : which * row + (k - which * packs) * V));
+      }
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+        const int k = first + u * kThreads, which = k / packs, at = (k - which * packs) * V;
+        if (k >= all) continue;
+        if constexpr (apart) {
+          store_pack<V>(tile + k * V, held[u]);
+        } else {
+#pragma unroll
+          for (int j = 0; j < V; ++j) tile[(at + j) * few + which] = held[u].v[j];
+        }
       }
     }
     __syncthreads();
-    if constexpr (apart) {
-      for (int k = threadIdx.x; k < kNarrowRun * few; k += kThreads) {
-        const int at = k % kNarrowRun, which = k / kNarrowRun;
-        if (at < run) out[which * args.out_row + begin + at] = tile[at * few + which];
+    for (int k = threadIdx.x; k < all; k += kThreads) {
+      const int which = k / packs, at = (k - which * packs) * V;
+      if constexpr (apart) {
+        Pack<W, V> pack;
+#pragma unroll
+        for (int j = 0; j < V; ++j) pack.v[j] = tile[(at + j) * few + which];
+        store_pack<V>(out + which * row + at, pack);
+      } else {
+        store_pack<V>(out + k * V, load_pack<V>(tile + k * V));
       }
-    } else {
-      for (int k = threadIdx.x; k < run * few; k += kThreads) out[begin * few + k] = tile[k];
     }
     __syncthreads();
   }

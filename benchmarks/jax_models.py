@@ -174,6 +174,7 @@ def compare(models, args):
     if args.device == "cuda" and not rl.cuda.is_available():
         sys.exit(f"no GPU: {rl.cuda.why_unavailable()}")
     size = args.together or 1
+    version = jax_version(args.device)
     rows, ratios = [], []
     for start in range(0, len(models), size):
         for model, times, first in measure(models[start : start + size], args):
@@ -181,20 +182,26 @@ def compare(models, args):
             rows.append(row)
             ratios += [ratio] if ratio else []
             print(*row, sep=" | ", flush=True)
-    mean = f"Geometric mean: {geometric_mean(ratios):.2f}.\n" if ratios else ""
-    print(mean)
-    if args.no_report:
-        return
+        if not args.no_report:  # what is there, should the rest be cut off
+            place = rl.cuda.get_device_name() if args.device == "cuda" else "a CPU"
+            report(rows, ratios, args, place, version)
+    if ratios:
+        print(f"geometric mean {geometric_mean(ratios):.2f}")
+
+
+def report(rows, ratios, args, place, version):
     header = ["model", "batch", *(f"{way}, ms" for way in OURS), "JAX, ms",
               "JAX's first steps, s", "to JAX", ""]  # fmt: skip
-    place = rl.cuda.get_device_name() if args.device == "cuda" else "a CPU"
     small = ", small variants" if args.small else ""
     how = "\n\n".join(__doc__.split("\n\n")[2:4]).replace("`", "") + "\n"
     options = [f"`jax_models.py --together {args.together} --rounds {args.rounds}"]
     options += [f"--{name}" for name in ("nchw", "tf32") if getattr(args, name)]
-    command = " ".join(options) + f"`, JAX {jax_version(args.device)}.\n"
+    command = " ".join(options) + f"`, JAX {version}.\n"
     title = f"The six models of Table 1, compiled, against JAX on {place}{small}"
-    write_report(args.report, title, how, command, markdown(header, rows), mean)
+    parts = [how, command, markdown(header, rows)]
+    if ratios:
+        parts.append(f"Geometric mean: {geometric_mean(ratios):.2f}.\n")
+    write_report(args.report, title, *parts)
 
 
 def jax_version(device):

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from peer import TORCH_PYTHON, markdown, write_report
 
@@ -69,6 +70,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
+    parser.add_argument("--json", help="a file for the medians of all rounds, in seconds")
     parser.add_argument("--no-report", action="store_true", help="leave the results alone")
     args = parser.parse_args()
     sides = {"rushlight": sys.executable}
@@ -79,6 +81,8 @@ def main() -> int:
         for name, python in sides.items():
             found[name].append(measure(python, name, str(args.threads)))
         print(f"round {turn + 1} of {args.rounds}", flush=True)
+        if args.json:  # after each round, should the rest be cut off
+            Path(args.json).write_text(json.dumps({"sizes": SIZES, "rounds": found}))
 
     rows, missed = [], []
     for i, (size, bar) in enumerate(zip(NAMES, BARS, strict=True)):

@@ -37,18 +37,19 @@ SETUP = """
 import sys, time
 sys.path.append({folder!r})
 from table1_models import Training
-training = Training(lib, {model!r}, batch={batch}, device="cuda")
+training = Training(lib, {model!r}, batch={batch}, device={device!r}, small={small})
+wait = lib.cuda.synchronize if {device!r} == "cuda" else lambda: None
 step = training.step
 if {way!r} == "frozen":
     step = lib.compile(step, mode="frozen")
 elif {way!r} != "eager":
     training.model = lib.compile(training.model, mode={way!r} if {way!r} != "compile" else None)
 def timed(calls):
-    lib.cuda.synchronize()
+    wait()
     start = time.perf_counter()
     for _ in range(calls):
         step()
-    lib.cuda.synchronize()
+    wait()
     return (time.perf_counter() - start) / calls
 first = timed(1)
 timed(14)
@@ -69,12 +70,18 @@ WAYS = {
 OURS, THEIRS = ("compile", "frozen"), ("torch.compile", "torch.compile, reduce-overhead")
 
 
+def setup_of(model, way, device="cuda", small=False):
+    folder, batch = str(Path(__file__).parent), None if small else BATCHES[model]
+    return SETUP.format(
+        folder=folder, model=model, batch=batch, way=way, device=device, small=small
+    )
+
+
 def prepared(model, way):
     """A worker that has made its first steps; None where it could not."""
     module, how = WAYS[way]
     worker = Worker(Side(module, TORCH_PYTHON) if module == "torch" else Side(module), 1)
-    folder = str(Path(__file__).parent)
-    setup = SETUP.format(folder=folder, model=model, batch=BATCHES[model], way=how)
+    setup = setup_of(model, how)
     try:
         worker.prepare(Case(model, setup, "pass"))
         return worker

@@ -7,7 +7,8 @@ The batch per rank stays the same on any number of ranks (weak scaling). All sid
 on the largest number of ranks; those that are not measured sleep. For each model there are rounds,
 and in each round each number of ranks has, one right after the other: steps without communication
 (the plain model, on all these ranks at the same time; on one rank, too), steps of
-DistributedDataParallel, and steps of PyTorch's. A figure is the time until the last rank has done
+DistributedDataParallel, on the largest number of ranks once more with all averages behind backward,
+and steps of PyTorch's. A figure is the time until the last rank has done
 its steps, divided by their number; shown are the median over rounds and half the distance of the
 quartiles. Ratios and differences are taken within a round, so that a machine which gets slower for
 a while does not change them.
@@ -125,7 +126,10 @@ class Case:
         self.step = None  # seconds, as last seen
 
     def visit(self, seconds):
-        count = 1 if self.step is None else max(1, min(50, round(seconds / self.step)))
+        if self.step is None:  # DDP deals its buckets anew after the first step
+            count = 1 if self.way == "alone" else 2
+        else:
+            count = max(1, min(50, round(seconds / self.step)))
         times = self.side.ask(self.ranks, do="steps", way=self.way, ranks=self.ranks, count=count,
                               bound=self.bound)  # fmt: skip
         self.step = max(times) / count
@@ -178,7 +182,8 @@ class Measurement:
         ours, theirs = self.sides["rushlight"], self.sides.get("torch")
         found = [] if 1 in self.args.ranks else [Case(ours, "alone", 1, self.bound, ("alone", 1))]
         for n in self.args.ranks:
-            found += [Case(ours, way, n, self.bound, (way, n)) for way in ("alone", "ddp")]
+            ways = ("alone", "ddp", "after") if n == self.size else ("alone", "ddp")
+            found += [Case(ours, way, n, self.bound, (way, n)) for way in ways]
             if theirs:
                 ways = ("ddp", "alone") if self.args.peer_alone else ("ddp",)
                 found += [Case(theirs, way, n, self.bound, (f"torch {way}", n)) for way in ways]
@@ -218,19 +223,13 @@ class Measurement:
             slowest = max(slowest, time.monotonic() - started)
             self.study.add(name, sizes["rushlight"], rounds, {})
             self.study.write()  # what is here, should the rest be cut off
-        if time.monotonic() < until + slowest / 2:
-            self.study.add(name, sizes["rushlight"], rounds, self.after(name))
+        overlap = self.sides["rushlight"].ask(self.size, do="overlap", ranks=self.size,
+                                              bound=self.bound)[0]  # fmt: skip
+        self.study.add(name, sizes["rushlight"], rounds, overlap)
         self.each(
             lambda side: side.ask(self.size, do="drop"), [s for s in sides if s in self.sides]
         )
         print(f"{name}: {len(rounds)} rounds, {time.monotonic() - began:.0f} s", flush=True)
-
-    def after(self, name):
-        """On the largest number of ranks: without overlap, and how much of it was possible."""
-        ours = self.sides["rushlight"]
-        case = Case(ours, "after", self.size, self.bound, "after")
-        found = {"after": min(case.visit(0) for _ in range(2))}
-        return found | ours.ask(self.size, do="overlap", ranks=self.size, bound=self.bound)[0]
 
     def all_models(self, begun):
         left = list(self.args.models)

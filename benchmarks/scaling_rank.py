@@ -35,6 +35,16 @@ def processors():
     return sorted(os.sched_getaffinity(0), key=lambda number: (core(number), number))
 
 
+class Late:
+    """A bucket's average that begins when it is waited for."""
+
+    def __init__(self, begin):
+        self.begin = begin
+
+    def wait(self):
+        self.begin().wait()
+
+
 class Rank:
     """Its commands are the methods whose names begin with do_."""
 
@@ -133,50 +143,63 @@ class Rank:
     def do_steps(self, way, ranks, count, bound):
         """Seconds of so many steps; the ranks begin together."""
         self.place(bound)
-        self.training.model = self.wrapped[ranks] if way == "ddp" else self.plain
-        step = self.training.step if way != "after" else lambda: self.averaged_after(ranks)
+        self.training.model = self.plain if way == "alone" else self.wrapped[ranks]
+        step = self.training.step
+        reducer, average = self.reducer_that_waits(ranks) if way == "after" else (None, None)
         self.dist.barrier(self.groups[ranks])
         started = time.perf_counter()
         for _ in range(count):
             step()
-        return time.perf_counter() - started
+        taken = time.perf_counter() - started
+        if reducer:
+            reducer.average = average
+        return taken
 
-    def averaged_after(self, ranks):
-        self.training.optimizer.zero_grad()
-        self.training.loss().backward()
-        for p in self.plain.parameters():
-            self.dist.all_reduce(p.grad, op=self.dist.ReduceOp.AVG, group=self.groups[ranks])
-        self.training.optimizer.step()
+    def reducer_that_waits(self, ranks):
+        """DDP's, which from now on averages its buckets behind backward, and its usual average.
+
+        So nothing but the overlap is gone: the same buckets are averaged by the same calls, and the
+        ranks wait for each other as often.
+        """
+        reducer = self.wrapped[ranks]._reducer
+        average = reducer.average
+        reducer.average = lambda tensor, scaled: Late(lambda: average(tensor, scaled))
+        return reducer, average
 
     def do_overlap(self, ranks, bound):
         """What the communication takes alone, and how much of it ready times allow to hide."""
         self.place(bound)
+        reducer = self.wrapped[ranks]._reducer
+        sizes = [bucket.flat.numel() * 4 for bucket in reducer.buckets]
+        seconds = {n: self.all_reduce(n, ranks, 6) for n in sorted(set(sizes))}
+        total = sum(seconds[n] for n in sizes)
+        allowed = []
+        for _ in range(4):
+            ready, end = self.ready_times()
+            clock = 0.0
+            for bucket, nbytes in zip(reducer.buckets, sizes, strict=True):
+                at = max(ready[id(reducer.parameters[i])] for i in bucket.indices)
+                clock = max(clock, at) + seconds[nbytes]
+            allowed.append(total - max(0.0, clock - end))  # the rest no order could hide
+        middle = statistics.median(allowed[1:])
+        return {"communication": total, "allowed": self.slowest(middle, ranks)}
+
+    def ready_times(self):
+        """When each gradient is there and when backward ends, in seconds from its beginning."""
         training, now, ready = self.training, time.perf_counter, {}
         training.model = self.plain
         hooks = [
             p.register_post_accumulate_grad_hook(lambda p: ready.update({id(p): now()}))
             for p in self.plain.parameters()
         ]
-        for _ in range(2):  # the second one counts
-            training.optimizer.zero_grad()
-            loss = training.loss()
-            started = now()
-            loss.backward()
-            end = now() - started
+        training.optimizer.zero_grad()
+        loss = training.loss()
+        started = now()
+        loss.backward()
+        end = now() - started
         for hook in hooks:
             hook.remove()
-        reducer = self.wrapped[ranks]._reducer
-        seconds = {}  # by the size of a bucket
-        clock = total = 0.0
-        for bucket in reducer.buckets:
-            nbytes = bucket.flat.numel() * 4
-            if nbytes not in seconds:
-                seconds[nbytes] = self.all_reduce(nbytes, ranks, 4)
-            at = max(ready[id(reducer.parameters[i])] for i in bucket.indices) - started
-            clock = max(clock, at) + seconds[nbytes]
-            total += seconds[nbytes]
-        bound_by = max(0.0, clock - end)  # what no order could hide
-        return {"communication": total, "allowed": self.slowest(total - bound_by, ranks)}
+        return {key: moment - started for key, moment in ready.items()}, end
 
 
 def main():

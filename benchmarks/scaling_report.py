@@ -2,9 +2,13 @@
 
 `efficiency` is the step without communication over DDP's, the median over rounds.
 
-`hidden` is how much of the communication costs no time, of what could be hidden: buckets whose
+`hidden` is what averaging during backward saves, of what it could save. It saves the difference of
+two steps of DDP, taken within a round: with the averages behind backward, and as it is; so waiting
+for the slowest rank and copying are in both. It could save what ready times allow: buckets whose
 gradients are ready at measured moments of backward are averaged one after the other, each as long
-as such an all_reduce takes alone; what then ends after backward cannot be hidden.
+as such an all_reduce takes alone; what then ends after backward cannot be hidden. A difference of
+two steps tells nothing about something far shorter than either: where ready times allow less than
+SHORT of the step without communication, there is no figure.
 
 The prediction of the largest number of ranks knows the model on smaller ones alone. The machine is
 measured on all of them, without the model: probes that compute, and that go through a shared cache
@@ -12,8 +16,8 @@ and through memory, and the all_reduce. The step without communication is a sum 
 work, fitted on one process and on the smaller numbers of them. What DDP adds to a step is a
 constant (buffers, hooks, waiting for the slowest) and a share of the time that an all_reduce of the
 model's bytes takes by the fitted link, fitted on the smaller numbers of ranks. Nothing of these is
-negative (scaling_fit.py). Beside it: the same, with the step without communication as it was
-measured on as many processes.
+negative (scaling_fit.py). The spread is that of predictions from each round by itself. Beside it:
+the same, with the step without communication as it was measured on as many processes.
 """
 
 import json
@@ -24,6 +28,7 @@ from pathlib import Path
 from peer import markdown, write_report
 from scaling_fit import PROBES, added, parts, step
 
+SHORT = 0.05
 BARRED = ("resnet50", "mobilenet_v2", "gnmt_v2")  # 85% at 8 ranks
 
 
@@ -95,26 +100,31 @@ class Study:
             for n in self.args.ranks:
                 row = [name, str(BATCHES[name]), str(n), ms(self.figures(name, "ddp", n)),
                        ms(self.figures(name, "alone", n)),
-                       percent(self.ratios(name, "alone", "ddp", n)), *self.overlap(model, n),
+                       percent(self.ratios(name, "alone", "ddp", n)), *self.overlap(name, n),
                        "", "", ""]  # fmt: skip
                 if theirs := self.figures(name, "torch ddp", n):
-                    row[8:] = [ms(theirs), "", ratio(self.ratios(name, "torch ddp", "ddp", n))]
+                    row[9:] = [ms(theirs), "", ratio(self.ratios(name, "torch ddp", "ddp", n))]
                 if own := self.ratios(name, "torch alone", "torch ddp", n):
-                    row[9] = percent(own)
+                    row[10] = percent(own)
                 rows.append([*row, str(len(model["rounds"]))])
         head = ["model", "batch per rank", "ranks", "DDP (ms)", "without communication (ms)",
-                "efficiency", "averaged after backward (ms)", "hidden", "PyTorch-gloo DDP (ms)",
-                "its efficiency", "PyTorch : rushlight", "rounds"]  # fmt: skip
+                "efficiency", "averaged after backward (ms)",
+                "all_reduce / what could be hidden of it, of the step", "hidden",
+                "PyTorch-gloo DDP (ms)", "its efficiency", "PyTorch : rushlight",
+                "rounds"]  # fmt: skip
         return "## Training\n\n" + markdown(head, rows)
 
-    def overlap(self, model, ranks):
-        more, rounds = model["more"], model["rounds"]
-        if ranks != max(self.args.ranks) or not more:
-            return ["", ""]
-        added = statistics.median(r["ddp", ranks] - r["alone", ranks] for r in rounds)
-        hidden = more["communication"] - added
-        share = f"{hidden / more['allowed']:.0%}" if more["allowed"] > 1e-4 else ""
-        return [f"{more['after'] * 1e3:.1f}", share]
+    def overlap(self, name, ranks):
+        """Cells: the step without overlap, how long communication is, and how much was hidden."""
+        after, more = self.figures(name, "after", ranks), self.models[name]["more"]
+        if not after or not more:
+            return [ms(after) if after else "", "", ""]
+        alone = statistics.median(self.figures(name, "alone", ranks))
+        shares = f"{more['communication'] / alone:.0%} / {more['allowed'] / alone:.0%}"
+        if more["allowed"] < SHORT * alone:
+            return [ms(after), shares, "too little to tell"]
+        saved = zip(after, self.figures(name, "ddp", ranks), strict=True)
+        return [ms(after), shares, percent([(a - b) / more["allowed"] for a, b in saved])]
 
     def ways(self):
         """The same on the largest number of ranks in other ways."""
@@ -175,8 +185,9 @@ class Study:
             measured = self.medians(name, "alone", [last])[last]
             whole = self.medians(name, "ddp", [last])[last]
             shares = " / ".join(f"{found[p] / sum(found.values()):.0%}" for p in PROBES)
-            rows.append([name, shares, *compared(alone, measured),
-                         *compared(alone + more, whole),
+            told, *rest = compared(alone + more, whole)
+            band = spread(self.single_predictions(name, links, less, last)) / (alone + more)
+            rows.append([name, shares, *compared(alone, measured), f"{told} ± {band:.0%}", *rest,
                          f"{(measured + more) / whole - 1:+.0%}"])  # fmt: skip
         told = "; ".join(
             f"{n} ranks {known[n]['link'][0] * 1e6:.1f} us, {known[n]['link'][1] / 1e9:.2f} GB/s, "
@@ -187,6 +198,15 @@ class Study:
                 "measured (ms)", "difference", f"DDP on {last} (ms)", "measured (ms)",
                 "difference", "with the measured step without communication"]  # fmt: skip
         return f"## Prediction\n\nLinks: {told}.\n\n{markdown(head, rows)}"
+
+    def single_predictions(self, name, links, less, last):
+        """From each round alone: how far they lie apart is what the noise of a round does."""
+        machine, nbytes, found = self.known_machine(), self.models[name]["bytes"], []
+        for r in self.models[name]["rounds"]:
+            work = parts(machine, {n: r["alone", n] for n in (1, *less)})
+            more = {n: r["ddp", n] - r["alone", n] for n in less}
+            found.append(step(machine, work, last) + added(links, nbytes, more, last))
+        return found
 
     def pages(self):
         load = ", ".join(f"{x:.1f}" for x in os.getloadavg())

@@ -3,7 +3,7 @@
     python benchmarks/table1.py --peer PYTHON [--model resnet50 ncf] [--batch 16] [--threads 2]
     python benchmarks/table1.py --peer PYTHON --channels-last --report
     python benchmarks/table1.py --peer PYTHON --autocast bfloat16 --model resnet50
-    python benchmarks/table1.py --peer PYTHON --device cuda [--graph] [--jax PYTHON]
+    python benchmarks/table1.py --peer PYTHON --device cuda [--graph]
     python benchmarks/table1.py --before FOLDER
     python benchmarks/table1.py --peer PYTHON --check
 
@@ -123,8 +123,6 @@ def measure(model, args):
     finally:
         for worker in workers.values():
             worker.close()
-    if args.jax and model == "resnet50":
-        facts["jax"] = run_jax(args)
     task = TASKS[model]
     versions = {name: fact["version"] for name, fact in facts.items() if "version" in fact}
     return {
@@ -162,18 +160,6 @@ def peak_rate(args):
         finally:
             worker.close()
     return max(rates, default=0)
-
-
-def run_jax(args):
-    """ResNet-50 in JAX, in a process of its own after the others."""
-    command = [args.jax, str(HERE / "jax_resnet50.py"), "--rounds", str(args.rounds),
-               "--steps", str(args.steps),
-               "--batch", str(args.batch["resnet50"] or TASKS["resnet50"].batch)]  # fmt: skip
-    command += ["--autocast"] if args.autocast else []
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        return {"error": done.stderr.strip().splitlines()[-1]}
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def command_of(args, model):
@@ -263,7 +249,6 @@ def parse(argv):
     parser.add_argument("--channels-last", action="store_true", help="a third side: PyTorch with "
                         "channels_last by hand")  # fmt: skip
     parser.add_argument("--graph", action="store_true", help="the whole step as a CUDA graph")
-    parser.add_argument("--jax", metavar="PYTHON", help="a Python that has JAX, for resnet50")
     parser.add_argument("--before", metavar="FOLDER", help="another checkout, built, as a side")
     parser.add_argument("--check", action="store_true", help="compare losses instead of speed")
     parser.add_argument("--dtype", nargs="+", choices=["float32", "float64", "bfloat16"],

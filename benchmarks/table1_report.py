@@ -6,7 +6,7 @@ import statistics
 from peer import RESULTS, geometric_mean, machine, markdown
 
 LABELS = {"rushlight": "rushlight", "torch": "PyTorch", "torch_last": "PyTorch, channels_last",
-          "jax": "JAX", "before": "before"}  # fmt: skip
+          "before": "before"}  # fmt: skip
 # What tells two rows of one file apart; a new one replaces the one that agrees in all of these.
 IDENTITY = ("model", "batch", "threads", "device", "dtype", "autocast", "graph")
 

@@ -2,11 +2,13 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "benchmarks"))
-from scaling_fit import PROBES, added, least_squares, not_negative, parts, slower, step
+from scaling_fit import PROBES, added, least_squares, not_negative, parts, ring, slower, step
+from scaling_report import Study
 
 # Memory saturates between 4 and 8 processes, the shared cache earlier, processors get warm.
 MACHINE = {
@@ -60,3 +62,37 @@ def test_what_communication_added_on_eight_ranks(model):
     more = {n: (a - b) / 1e3 for n, a, b in zip((2, 4), ddp, alone, strict=False)}
     predicted = alone[2] / 1e3 + added(LINKS, nbytes, more, 8)
     assert predicted == pytest.approx(ddp[2] / 1e3, rel=0.11)
+
+
+@pytest.mark.parametrize(("allowed", "shown"), [(0.1, "90% ± 4"), (0.04, "too little to tell")])
+def test_hidden_is_what_overlap_saves_within_a_round(allowed, shown):
+    study = Study(SimpleNamespace(ranks=[2, 4, 8]))
+    # The machine gets slower: only within a round are two steps comparable.
+    rounds = [
+        {("alone", 8): 1.0, ("ddp", 8): 1.10 + slow, ("after", 8): 1.10 + slow + saved}
+        for slow, saved in ((0.0, 0.085), (0.2, 0.09), (0.5, 0.1))
+    ]
+    study.add("ncf", 1 << 20, rounds, {})
+    assert study.overlap("ncf", 8)[1:] == ["", ""]
+    study.add("ncf", 1 << 20, rounds, {"communication": 0.12, "allowed": allowed})
+    _, shares, hidden = study.overlap("ncf", 8)
+    assert shares == f"12% / {allowed:.0%}"
+    assert hidden == shown
+    assert study.overlap("ncf", 4) == ["", "", ""]
+
+
+def test_a_page_tells_the_prediction_and_its_spread():
+    study = Study(SimpleNamespace(ranks=[2, 4, 8]))
+    study.network["rushlight"] = {n: {"sizes": {}, "link": [*LINKS[n], 0.1]} for n in LINKS}
+    study.machine = {n: {p: [s] for p, s in probes.items()} for n, probes in MACHINE.items()}
+    work = dict(zip(PROBES, (1.0, 0.5, 0.25), strict=True))
+    more = {n: 0.05 + 0.5 * ring(n, 1e8, *LINKS[n]) for n in (2, 4, 8)}
+    rounds = []
+    for noise in (1.0, 1.02, 0.98):
+        alone = {("alone", n): noise * step(MACHINE, work, n) for n in MACHINE}
+        rounds.append(alone | {("ddp", n): alone["alone", n] + more[n] for n in more})
+    study.add("vgg19", 1e8, rounds, {})
+    row = study.prediction().strip().splitlines()[-1]
+    assert row.startswith("| vgg19 |")
+    assert row.count("0% |") == 3
+    assert " ± 1% |" in row

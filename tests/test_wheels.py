@@ -1,6 +1,9 @@
 """What tools/wheels does to a wheel before it is published (`make wheel` builds some)."""
 
+import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import zipfile
 
@@ -99,3 +102,21 @@ def test_a_wheel_packed_anew_is_whole(tools, tmp_path):
     assert record[-1] == "p-1.dist-info/RECORD,,"
     # SHA-256 of "x", as RFC 4648's alphabet for file names writes it.
     assert "p/run,sha256=LXEWQrcmsEQBYnyp-6wy9chTD7GQPMTbAiWHF5IaSIE,1" in record
+
+
+def test_interpreters_that_were_made_are_found_and_those_that_moved_are_not(tmp_path):
+    shutil.copytree(ROOT / "tools" / "wheels", tmp_path / "tools" / "wheels")
+    shutil.copy(ROOT / "tools" / "requirements.py", tmp_path / "tools")
+    texts = {
+        "3.13": f"#!{tmp_path}/moved/ld.so\n",
+        "3.14": f'#!/bin/sh\nexec {sys.executable} "$@"\n',
+    }
+    for version, text in texts.items():
+        python = tmp_path / "build" / "interpreters" / version / "usr" / "bin" / f"python{version}"
+        python.parent.mkdir(parents=True)
+        python.write_text(text)
+        python.chmod(0o755)
+    command = [sys.executable, str(tmp_path / "tools" / "wheels" / "build.py"), "--list"]
+    environment = os.environ | {"PYENV_ROOT": str(tmp_path), "PATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout == f"{python}\n", done.stderr

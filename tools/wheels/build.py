@@ -38,17 +38,25 @@ def run(*command: str | pathlib.Path, **options) -> None:
     subprocess.run([str(part) for part in command], check=True, **options)
 
 
+def makes_environments(python: str) -> bool:
+    try:
+        done = subprocess.run([python, "-c", "import venv, ensurepip"], capture_output=True)
+    except OSError:  # one that was made in a checkout which has moved since
+        return False
+    return done.returncode == 0
+
+
 def interpreters() -> list[str]:
-    """Those that are installed, in pyenv's folders too; this one if there is no other."""
+    """Those that are installed, in pyenv's folders too, and those that tools/debian_python.sh made;
+    this one if there is no other."""
     found = []
     pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
+    made = ROOT / "build" / "interpreters"
     for version in VERSIONS:
         kept = sorted(pyenv.glob(f"versions/{version}.*/bin/python{version}"))
+        kept = kept or sorted(made.glob(f"{version}/usr/bin/python{version}"))
         path = str(kept[-1]) if kept else shutil.which(f"python{version}")
-        if (
-            path
-            and subprocess.run([path, "-c", "import venv"], capture_output=True).returncode == 0
-        ):
+        if path and makes_environments(path):
             found.append(path)
     return found or [sys.executable]
 

@@ -20,19 +20,12 @@ as_nobody() {
   if [ "$(id -u)" = 0 ]; then runuser -u nobody -- "$@"; else "$@"; fi
 }
 
-# $(interpreter 3.12): where that Python is, if it is.
-interpreter() {
-  local kept
-  kept=$(ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/"python$1" 2> /dev/null | tail -1)
-  [ -n "$kept" ] || kept=$(command -v "python$1" || true)
-  echo "$kept"
-}
-
+interpreters=$(python3 "$here/build.py" --list)
 tried=0
 for wheel in "$wheels"/rushlight-*.whl; do
   tag=$(basename "$wheel" | cut -d- -f3)
   version=3.${tag#cp3}
-  python=$(interpreter "$version")
+  python=$(grep "/python$version\$" <<< "$interpreters" || true)
   [ -n "$python" ] || { echo "== $(basename "$wheel"): no python$version here, not tried"; continue; }
   "$python" -m venv "$work/$tag"
   start=$SECONDS

@@ -25,7 +25,7 @@ ROW_KEYS = (
 DTYPES = (
     "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 "
     "float16 bfloat16 float32 float64 complex64 complex128 "
-    "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz complex32"
+    "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu complex32"
 ).split()
 # What a `kernel:` key may name; float16, bfloat16 and the float8 types run through float,
 # complex32 through complex64.

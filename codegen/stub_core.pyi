@@ -232,6 +232,7 @@ float8_e4m3fn: dtype
 float8_e5m2: dtype
 float8_e4m3fnuz: dtype
 float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
 float32: dtype
 float64: dtype
 complex32: dtype

@@ -22,13 +22,16 @@ RECORDED = {
         6b26d984a28fcec3 cc9c9d30752ba1ad 8561d8045c257690 25b4db2048d56c5d 042cf85a893c5e30""",
     "float8_e5m2fnuz": """3610130c86b3bef9 fbc7c46b2110bf77 0fa2de8eb3705708 3610130c86b3bef9
         3d9ca48a491b8b4a dc114d0536bf78ff 5ff1d735341b76f2 3fcce685bd8742ca 068a639edf7efb02""",
+    "float8_e8m0fnu": """745116a7028cb947 c7ce8810bf43d855 294238bae3ebdacf 745116a7028cb947
+        32402a0a1e6da55b 886abe6c35453277 3838f2a8434c9181 e6304a473c65ecd0 a752b8de84ad02df""",
 }
 NAMES = list(RECORDED)
-LIMITS = {  # max, eps, smallest normal
+LIMITS = {  # max, eps, smallest normal; e8m0fnu has no signs, so that the last is its min, too
     "float8_e4m3fn": (448, 0.125, 2.0**-6),
     "float8_e5m2": (57344, 0.25, 2.0**-14),
     "float8_e4m3fnuz": (240, 0.125, 2.0**-7),
     "float8_e5m2fnuz": (57344, 0.125, 2.0**-15),
+    "float8_e8m0fnu": (2.0**127, 1, 2.0**-127),
 }
 
 
@@ -179,10 +182,12 @@ def test_promotion_is_refused_but_numbers_are_weak():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_dtype_object_and_its_limits(name):
     d = getattr(rl, name)
-    assert d.is_floating_point and d.is_signed and not d.is_complex and d.itemsize == 1
+    signed = name != "float8_e8m0fnu"
+    assert d.is_floating_point and d.is_signed is signed and not d.is_complex and d.itemsize == 1
     assert pickle.loads(pickle.dumps(d)) is d and d.to_real() is d
     info = rl.finfo(d)
-    assert (info.max, info.eps, info.tiny) == LIMITS[name] and info.min == -info.max
+    assert (info.max, info.eps, info.tiny) == LIMITS[name]
+    assert info.min == (-info.max if signed else info.tiny)
     assert info.bits == 8 and info.dtype == name and info.resolution == 1
     assert codes(d).float().nan_to_num(0, 0, 0).max().item() == info.max
     assert f"dtype=rushlight.{name}" in repr(rl.ones(2, dtype=d))

@@ -158,7 +158,7 @@ def test_pointwise_mixed_types_and_long_indices(nvrtc):
     compile_all(nvrtc, "pointwise.cu", names)
 
 
-FLOAT8 = [f"rush::float8_{kind}" for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")]
+FLOAT8 = [f"rush::float8_{kind}" for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")]
 
 
 def test_what_moves_and_compares_float8(nvrtc):
@@ -170,7 +170,7 @@ def test_what_moves_and_compares_float8(nvrtc):
     names += [f"rush::fill_strided<{t}, rush::u64>" for t in FLOAT8[:1]]
     compile_all(nvrtc, "copy.cu", names)
     names = []
-    for t in FLOAT8[:2]:
+    for t in (*FLOAT8[:2], FLOAT8[-1]):
         names += [
             f"rush::pointwise_flat<rush::functors::Eq, 0, float, 16, rush::truth, {t}, {t}>",
             f"rush::pointwise_flat<rush::functors::IsNan, 0, float, 16, rush::truth, {t}>",

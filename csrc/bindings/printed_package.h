@@ -7,7 +7,7 @@
 namespace rush::py {
 
 const char* printed_package();
-// dtypes that have a name (float8_e8m0fnu) and no tensors.
+// dtypes that have a name (float4_e2m1fn_x2) and no tensors.
 bool is_unsupported_dtype(PyObject* o);
 
 }  // namespace rush::py

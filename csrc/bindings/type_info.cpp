@@ -1,6 +1,5 @@
 // type_info.cpp: finfo and iinfo, the limits of the floating and the integer dtypes.
 #include "bindings/handle.h"
-#include "bindings/printed_package.h"
 #include "bindings/type_docs.h"
 
 #include <cmath>
@@ -35,6 +34,8 @@ FloatFormat float_format(DType t) {
       return {4, -7, 7, 0};
     case DType::Float8E5M2FNUZ:
       return {3, -15, 15, 0};
+    case DType::Float8E8M0FNU:
+      return {1, -127, 127, 0};
     case DType::Float32:
       return {24, -126, 127, 6};
     default:
@@ -53,13 +54,13 @@ double max_of(DType t) {
   if (t == DType::Float8E4M3FN) return float8_e4m3fn::max;
   return std::ldexp(2.0 - gap_of(t), float_format(t).max_exponent);
 }
+double min_of(DType t) { return info(t).is_signed ? -max_of(t) : tiny_of(t); }
 double resolution_of(DType t) { return 1.0 / std::pow(10.0, float_format(t).decimals); }
 
 template <double (*f)(DType)>
 PyObject* float_attribute(PyObject* o, void*) {
   return PyFloat_FromDouble(f(dtype_of_info(o)));
 }
-PyObject* float_min(PyObject* o, void*) { return PyFloat_FromDouble(-max_of(dtype_of_info(o))); }
 
 // A complex type is described by its parts.
 PyObject* info_bits(PyObject* o, void*) {
@@ -94,16 +95,6 @@ PyObject* make_info(PyTypeObject* type, const char* function, PyObject* args, Py
   });
 }
 PyObject* finfo_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  // float8_e8m0fnu has limits, if no tensors.
-  if (PyTuple_GET_SIZE(args) == 1 && !kwargs) {
-    PyObject* given = PyTuple_GET_ITEM(args, 0);
-    if (is_unsupported_dtype(given)) {
-      PyObject* module = PyImport_ImportModule("rushlight._foreign_limits");
-      PyObject* found = module ? PyObject_CallMethod(module, "finfo_of", "O", given) : nullptr;
-      Py_XDECREF(module);
-      return found;
-    }
-  }
   return make_info(type, "finfo", args, kwargs, true);
 }
 PyObject* iinfo_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -120,7 +111,7 @@ PyObject* finfo_repr(PyObject* o) {
   return guarded([&] {
     const DType t = dtype_of_info(o);
     const std::string text =
-        concat("finfo(resolution=", resolution_of(t), ", min=", -max_of(t), ", max=", max_of(t),
+        concat("finfo(resolution=", resolution_of(t), ", min=", min_of(t), ", max=", max_of(t),
                ", eps=", eps_of(t), ", smallest_normal=", tiny_of(t), ", tiny=", tiny_of(t),
                ", dtype=", to_real(t), ")");
     return PyUnicode_FromStringAndSize(text.data(), Py_ssize_t(text.size()));
@@ -141,7 +132,8 @@ PyGetSetDef float_attributes[] = {
     {"dtype", info_dtype, nullptr, "The dtype's name.", nullptr},
     {"eps", float_attribute<eps_of>, nullptr, "From 1 to the next number.", nullptr},
     {"max", float_attribute<max_of>, nullptr, "The largest number.", nullptr},
-    {"min", float_min, nullptr, "The smallest number, -max.", nullptr},
+    {"min", float_attribute<min_of>, nullptr, "The smallest number: -max where there are signs.",
+     nullptr},
     {"tiny", float_attribute<tiny_of>, nullptr, "The smallest positive normal number.", nullptr},
     {"smallest_normal", float_attribute<tiny_of>, nullptr, "The same as tiny.", nullptr},
     {"resolution", float_attribute<resolution_of>, nullptr, "Decimal resolution.", nullptr},

@@ -16,6 +16,8 @@ uint8_t floating_code(DType t) {
       return kFloat8E4M3FNUZ;
     case DType::Float8E5M2FNUZ:
       return kFloat8E5M2FNUZ;
+    case DType::Float8E8M0FNU:
+      return kFloat8E8M0FNU;
     default:
       return kFloat;
   }

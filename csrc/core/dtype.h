@@ -38,9 +38,10 @@ enum class DType : uint8_t {
   Float8E5M2,
   Float8E4M3FNUZ,
   Float8E5M2FNUZ,
+  Float8E8M0FNU,
   Complex32,  // two halves, computed in as complex64
 };
-inline constexpr int kDTypeCount = 20;
+inline constexpr int kDTypeCount = 21;
 
 enum class Category : uint8_t { Bool, Integer, Floating, Complex };
 
@@ -71,6 +72,7 @@ inline constexpr DTypeInfo kDTypes[kDTypeCount] = {
     {"float8_e5m2", 1, Category::Floating, true},
     {"float8_e4m3fnuz", 1, Category::Floating, true},
     {"float8_e5m2fnuz", 1, Category::Floating, true},
+    {"float8_e8m0fnu", 1, Category::Floating, false},
     {"complex32", 4, Category::Complex, true},
 };
 
@@ -82,7 +84,7 @@ constexpr bool is_complex(DType t) { return category(t) == Category::Complex; }
 constexpr bool is_floating(DType t) { return category(t) == Category::Floating; }
 constexpr bool is_integral(DType t) { return category(t) == Category::Integer; }  // without bool
 constexpr bool is_reduced_float(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-constexpr bool is_float8(DType t) { return t >= DType::Float8E4M3FN && t <= DType::Float8E5M2FNUZ; }
+constexpr bool is_float8(DType t) { return t >= DType::Float8E4M3FN && t <= DType::Float8E8M0FNU; }
 // What elements of this type are computed in; float8 only where an op says `takes_float8`.
 constexpr DType compute_type(DType t) {
   return is_reduced_float(t) || is_float8(t) ? DType::Float32
@@ -186,6 +188,10 @@ struct CppType<DType::Float8E5M2FNUZ> {
   using type = float8_e5m2fnuz;
 };
 template <>
+struct CppType<DType::Float8E8M0FNU> {
+  using type = float8_e8m0fnu;
+};
+template <>
 struct CppType<DType::Complex32> {
   using type = complex<half>;
 };
@@ -266,6 +272,10 @@ struct DTypeOf<float8_e5m2fnuz> {
   static constexpr DType value = DType::Float8E5M2FNUZ;
 };
 template <>
+struct DTypeOf<float8_e8m0fnu> {
+  static constexpr DType value = DType::Float8E8M0FNU;
+};
+template <>
 struct DTypeOf<complex<half>> {
   static constexpr DType value = DType::Complex32;
 };
@@ -322,7 +332,8 @@ decltype(auto) dispatch_storage(std::string_view op, DType t, F&& f) {  // every
                   DType::BFloat16, DType::Bool, DType::UInt8, DType::Int8, DType::Int16,
                   DType::Complex64, DType::Complex128, DType::UInt16, DType::UInt32, DType::UInt64,
                   DType::Float8E4M3FN, DType::Float8E5M2, DType::Float8E4M3FNUZ,
-                  DType::Float8E5M2FNUZ, DType::Complex32>(op, t, std::forward<F>(f));
+                  DType::Float8E5M2FNUZ, DType::Float8E8M0FNU, DType::Complex32>(
+      op, t, std::forward<F>(f));
 }
 // For kernels that only move bytes: one instance a width.
 template <class F>

@@ -28,6 +28,7 @@ inline constexpr std::string_view kStorageClasses[kDTypeCount] = {"BoolStorage",
                                                                   "",
                                                                   "",
                                                                   "",
+                                                                  "",
                                                                   ""};
 
 inline std::string_view storage_class(DType dtype) { return kStorageClasses[int(dtype)]; }

@@ -39,6 +39,7 @@ std::string class_name(const Tensor& t) {
                                                      "Float8_e5m2",
                                                      "Float8_e4m3fnuz",
                                                      "Float8_e5m2fnuz",
+                                                     "Float8_e8m0fnu",
                                                      "ComplexHalf"};
   const char* where = t.is_cuda() ? "CUDA" : t.is_meta() ? "Meta" : "CPU";
   return std::string(where) + names[int(t.dtype())] + "Type";

@@ -5,6 +5,8 @@
 // - fnuz: no infinity, no negative zero; its place, 0x80, is the one NaN.
 // - Rounds to nearest even. What is too large (infinities, too) becomes the largest number of
 //   e4m3fn, infinity in e5m2 and NaN in the fnuz types, as in PyTorch.
+// - e8m0fnu: the exponent of a float alone, for the scales of blocks of numbers: powers of two from
+//   2^-127 to 2^127, and NaN (0xff). No sign, no zero, no infinity.
 #pragma once
 
 #include "types.h"
@@ -17,6 +19,7 @@ struct float8 {
   static constexpr int kMantissa = 7 - ExponentBits;
   static constexpr bool kHasInfinity = ExponentBits == 5 && !Fnuz;
   static constexpr float max = ExponentBits == 5 ? 57344.0f : Fnuz ? 240.0f : 448.0f;
+  static constexpr float lowest = -max;
 
   u8 bits;
   float8() = default;
@@ -36,13 +39,45 @@ using float8_e5m2 = float8<5, 15, false>;
 using float8_e4m3fnuz = float8<4, 8, true>;
 using float8_e5m2fnuz = float8<5, 16, true>;
 
+struct float8_e8m0fnu {
+  static constexpr bool kHasInfinity = false;
+  static constexpr float max = 0x1p127f, lowest = 0x1p-127f;
+
+  u8 bits;
+  float8_e8m0fnu() = default;
+  // To the nearest power of two, up from halfway. Below 2^-126: down to 2^-127 as far as that goes,
+  // else up, as PyTorch reads the mantissa there. Signs are dropped, zeros become 2^-127.
+  RUSH_FN explicit float8_e8m0fnu(float x) {
+    const u32 a = bit_cast<u32>(x) & 0x7fffffffu;
+    const u32 code = (a + 0x003fffffu + (a >= 0x00800000u ? 1u : 0u)) >> 23;
+    bits = static_cast<u8>(code > 255u ? 255u : code);  // a NaN may be rounded beyond the last code
+  }
+  template <class T>
+  RUSH_FN explicit float8_e8m0fnu(T x) : float8_e8m0fnu(static_cast<float>(x)) {}
+  RUSH_FN operator float() const {
+    const u32 b = bits;
+    return bit_cast<float>(b == 0 ? 0x00400000u : b == 255u ? 0x7f800001u : b << 23);
+  }
+  RUSH_FN static float8_e8m0fnu from_bits(u8 b) {
+    float8_e8m0fnu f;
+    f.bits = b;
+    return f;
+  }
+};
+
 template <class T>
 inline constexpr bool is_float8_v = false;
 template <int ExponentBits, int Bias, bool Fnuz>
 inline constexpr bool is_float8_v<float8<ExponentBits, Bias, Fnuz>> = true;
+template <>
+inline constexpr bool is_float8_v<float8_e8m0fnu> = true;
 
 template <int ExponentBits, int Bias, bool Fnuz>
 struct opmath_t<float8<ExponentBits, Bias, Fnuz>> {
+  using type = float;
+};
+template <>
+struct opmath_t<float8_e8m0fnu> {
   using type = float;
 };
 

@@ -38,6 +38,7 @@ constexpr FormatName kNames[] = {
     {DType::Float8E5M2, "F8_E5M2"},
     {DType::Float8E4M3FNUZ, "F8_E4M3FNUZ"},
     {DType::Float8E5M2FNUZ, "F8_E5M2FNUZ"},
+    {DType::Float8E8M0FNU, "F8_E8M0"},
 };
 
 const char* name_in_format(const NamedTensor& t) {

@@ -26,7 +26,8 @@ PREFIXES = {
 _DTYPES = {prefix: getattr(_C, name) for prefix, name in PREFIXES.items()}
 _PREFIXES = {dtype: prefix for prefix, dtype in _DTYPES.items()}
 # dtypes that came after such types: they have a name, and no class.
-for _name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+for _kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu"):
+    _name = f"float8_{_kind}"
     _PREFIXES[getattr(_C, _name)] = _name.capitalize()
 _PREFIXES[_C.complex32] = "ComplexHalf"
 

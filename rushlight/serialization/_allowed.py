@@ -9,7 +9,7 @@ from rushlight.serialization._rebuild import TABLE
 from rushlight.serialization._safe_globals import user_globals
 
 # dtypes of PyTorch that are not here; naming them is no attack, only no use.
-_FOREIGN_DTYPE = re.compile(r"torch\.(float8_e8m0fnu|float4_\w+|q\w*int\w+|u?int[1-7]|bits\w+)$")
+_FOREIGN_DTYPE = re.compile(r"torch\.(float4_\w+|q\w*int\w+|u?int[1-7]|bits\w+)$")
 
 _PARAMETER_CLASSES = {"torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer"}
 

@@ -17,7 +17,7 @@ DEVICE = os.environ.get("CAMPAIGN_DEVICE", "cpu")
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 COMPLEX = ("complex64", "complex128")
 INTS = ("int64", "int32", "int16", "int8", "uint8")
-RARE = ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
+RARE = ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
 SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 1e-40, 1e30, -1e30, 2.0**31, 2.0**63)
 SHAPES = (
     (),

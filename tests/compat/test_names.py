@@ -121,8 +121,8 @@ def test_what_is_named_only_says_so():
         rl.utils.cpp_extension.SyclExtension("x", [])
     with pytest.raises(RuntimeError, match="CUDA cannot be used here"):
         rl.cuda.FloatTensor(2)
-    with pytest.raises(TypeError, match="not float8_e8m0fnu, which no tensor has here"):
-        rl.zeros(2, dtype=rl.float8_e8m0fnu)
+    with pytest.raises(TypeError, match="not float4_e2m1fn_x2, which no tensor has here"):
+        rl.zeros(2, dtype=rl.float4_e2m1fn_x2)
 
 
 def test_versions():

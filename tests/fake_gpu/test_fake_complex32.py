@@ -5,6 +5,7 @@ PROGRAM = """
 import os
 x = (rl.randn(4, 4) + 1j * rl.randn(4, 4)).to(rl.complex32).cuda()
 at = rl.tensor([0, 1], device="cuda")
+table = x.clone().requires_grad_()
 def kernels(f):
     cuda.synchronize()
     before = len(open(LOG).readlines())
@@ -20,6 +21,7 @@ cases = {
     "index_add": lambda: x.index_add(0, at, x[:2]),
     "index_put": lambda: x.index_put((at,), x[0], accumulate=True),
     "scatter_add": lambda: x.scatter_add(0, rl.zeros(4, 4, dtype=rl.int64, device="cuda"), x),
+    "embedding": lambda: rl.nn.functional.embedding(at, table).backward(x[:2]),
 }
 for name, f in cases.items():
     print(name, any("INS_4halfE" in k for k in kernels(f)), sep=": ")
@@ -38,5 +40,5 @@ def test_kernels_are_those_of_complex32(run, tmp_path):
     log.write_text("")
     out = run(f"LOG = {str(log)!r}\n" + PROGRAM, FAKE_CUDA_LOG=log, RUSHLIGHT_COALESCE_LAUNCHES=0)
     names = ("cumsum", "cumprod", "linspace", "nonzero", "unique_consecutive", "index_add",
-             "index_put", "scatter_add")  # fmt: skip
+             "index_put", "scatter_add", "embedding")  # fmt: skip
     assert out == [f"{name}: True" for name in names] + ["True"] * 4

@@ -41,6 +41,8 @@ def main():
     training()
     torch.save(torch.eye(3).to_sparse(), DATA / "sparse.pt")
     torch.save(torch.ones(2).to(torch.float8_e4m3fn), DATA / "float8.pt")
+    codes = torch.arange(256, dtype=torch.int32).to(torch.uint8).view(torch.float8_e8m0fnu)
+    torch.save(codes[120:136].clone(), DATA / "float8_e8m0fnu.pt")
     halves = torch.tensor([[1 + 2j, -0.5j], [3.0, -1 - 1j]]).to(torch.complex32)
     torch.save(halves, DATA / "complex32.pt")
     torch.save(quantized(), DATA / "quantized.pt")

@@ -210,7 +210,38 @@ void into_contiguous(const Tensor& out, F&& f) {
   if (!to.is_same(out)) copy_cpu(to, out);
 }
 
-void fft_complex_cpu(const Tensor& x, const Tensor& out, IntList dims, double scale, bool forward) {
+// An argument and its result as they lie in the result's memory, outermost dim first, so that rows of
+// the result are rows of memory; the dims are renumbered. Note [How transforms lie] in ops/fft.
+struct AsTheyLie {
+  Tensor x, out;
+  Dims dims;
+
+  AsTheyLie(const Tensor& given, const Tensor& result, IntList given_dims) {
+    Dims order;
+    for (int64_t d = 0; d < result.dim(); ++d) order.push_back(d);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return result.strides()[size_t(a)] > result.strides()[size_t(b)];
+    });
+    x = permuted(given, order);
+    out = permuted(result, order);
+    for (const int64_t d : given_dims)
+      dims.push_back(std::find(order.begin(), order.end(), d) - order.begin());
+  }
+
+ private:
+  static Tensor permuted(const Tensor& t, IntList order) {
+    Dims sizes, strides;
+    for (const int64_t d : order) {
+      sizes.push_back(t.size(d));
+      strides.push_back(t.strides()[size_t(d)]);
+    }
+    return t.alias(sizes, strides, t.offset());
+  }
+};
+
+void fft_complex_cpu(const Tensor& given, const Tensor& result, IntList given_dims, double scale,
+                     bool forward) {
+  const auto [x, out, dims] = AsTheyLie(given, result, given_dims);
   into_contiguous(out, [&](const Tensor& to) {
     if (dims.empty())
       copy_cpu(x, to);
@@ -219,7 +250,8 @@ void fft_complex_cpu(const Tensor& x, const Tensor& out, IntList dims, double sc
   });
 }
 
-void fft_real_cpu(const Tensor& x, const Tensor& out, IntList dims, double scale) {
+void fft_real_cpu(const Tensor& given, const Tensor& result, IntList given_dims, double scale) {
+  const auto [x, out, dims] = AsTheyLie(given, result, given_dims);
   const int64_t last = dims.back();
   const Dims others = other_dims(x, dims);
   into_contiguous(last_dim_moved(out, last), [&](const Tensor& to) {
@@ -228,7 +260,9 @@ void fft_real_cpu(const Tensor& x, const Tensor& out, IntList dims, double scale
   });
 }
 
-void fft_hermitian_cpu(const Tensor& x, const Tensor& out, IntList dims, double scale) {
+void fft_hermitian_cpu(const Tensor& given, const Tensor& result, IntList given_dims,
+                       double scale) {
+  const auto [x, out, dims] = AsTheyLie(given, result, given_dims);
   const int64_t last = dims.back();
   const Dims others = other_dims(x, dims);
   Tensor from = cpu::contiguous(last_dim_moved(x, last));

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/dtype.h"
+
 namespace rush {
 
 struct Number;
@@ -12,7 +14,7 @@ using ConvertFn = void (*)(char* dst, int64_t dst_stride, const char* src, int64
 // Floats that are rounded to a half type, and are floats again. An ElementFn (tables.h) without
 // params: ptrs[1] may be ptrs[0].
 using RoundFn = void (*)(char* const* ptrs, int64_t n, const Number* params);
-inline constexpr int kTypes = 20;
+inline constexpr int kTypes = kDTypeCount;
 
 // Indexed [from][to]; null where this table has nothing.
 struct ConvertTable {

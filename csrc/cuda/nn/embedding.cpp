@@ -16,14 +16,14 @@ enum Kernel : uint64_t { kRows, kBag, kEntries, kWeights, kKeys, kSegments };
 
 // Key: kernel, log of the pack, first launch of segments, type of indices, of keys, of memory.
 uint64_t key_of(Kernel kernel, int pack_log, bool first, DType index, DType keys, DType type) {
-  return kernel << 16 | uint64_t(pack_log) << 13 | uint64_t(first) << 12 | uint64_t(index) << 8 |
-         uint64_t(keys) << 4 | uint64_t(type);
+  return kernel << 19 | uint64_t(pack_log) << 16 | uint64_t(first) << 15 | uint64_t(index) << 10 |
+         uint64_t(keys) << 5 | uint64_t(type);
 }
 std::string spell(uint64_t key) {
-  const auto type = DType(key & 15), keys = DType(key >> 4 & 15), index = DType(key >> 8 & 15);
-  const int pack = 1 << (key >> 13 & 7);
+  const auto type = DType(key & 31), keys = DType(key >> 5 & 31), index = DType(key >> 10 & 31);
+  const int pack = 1 << (key >> 16 & 7);
   const std::string own = type_pair(type) + ", ";
-  switch (Kernel(key >> 16)) {
+  switch (Kernel(key >> 19)) {
     case kRows:
       return concat("rush::embedding_rows<", kernel_bytes(pack), ", ", kernel_type(index), ">");
     case kBag:
@@ -36,7 +36,7 @@ std::string spell(uint64_t key) {
       return concat("rush::embedding_keys<", kernel_type(index), ", ", kernel_type(keys), ">");
     default:
       return concat("rush::segment_sums<", own,
-                    key >> 12 & 1 ? kernel_type(type) : compute_name(type), ", ", kernel_type(keys),
+                    key >> 15 & 1 ? kernel_type(type) : compute_name(type), ", ", kernel_type(keys),
                     ", ", pack, ">");
   }
 }

@@ -266,6 +266,7 @@ const char* kernel_type(DType dtype) {
                                                      "rush::float8_e5m2",
                                                      "rush::float8_e4m3fnuz",
                                                      "rush::float8_e5m2fnuz",
+                                                     "rush::float8_e8m0fnu",
                                                      "rush::complex<rush::half>"};
   return names[int(dtype)];
 }

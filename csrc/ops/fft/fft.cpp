@@ -1,6 +1,8 @@
 // Fourier transforms. Sizes, norms and the public names are Python's (rushlight/fft).
 #include "device/fft.h"
 
+#include <algorithm>
+
 #include "ops/fft_ops.h"
 #include "ops/framework/data.h"
 #include "ops/framework/op.h"
@@ -30,6 +32,38 @@ void check_type(const char* op, const Tensor& x, bool complex) {
         " tensors: convert with .", is_complex(t) ? "cfloat()" : "float()");
 }
 
+// Note [How transforms lie]
+//
+// As PyTorch's on the CPU: the dims that are not transformed first, then the others, each in the
+// order they have in the argument, and for real numbers the halved one last. That is also where
+// rows come from without a copy out. But a contiguous argument whose dims lie elsewhere is
+// transformed in its place, by columns: to turn it over would cost a pass over memory.
+// On GPUs cuFFT takes such columns, and results are contiguous.
+Dims strides_of_result(const Tensor& x, IntList sizes, IntList dims, bool halved) {
+  const int64_t n = x.dim();
+  const bool in_place = x.is_contiguous() && (!halved || dims.back() == n - 1);
+  if (in_place || !(x.is_cpu() || x.is_meta())) return {};
+  // 0: outside, as it is not transformed; 2: innermost.
+  const auto depth = [&](int64_t d) {
+    if (halved && d == dims.back()) return 2;
+    return int(std::find(dims.begin(), dims.end(), d) != dims.end());
+  };
+  Dims order;
+  for (int64_t d = 0; d < n; ++d) order.push_back(d);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (depth(a) != depth(b)) return depth(a) < depth(b);
+    return x.strides()[size_t(a)] > x.strides()[size_t(b)];
+  });
+  Dims strides(uint32_t(n), 0);
+  int64_t step = 1;
+  for (int64_t i = n - 1; i >= 0; --i) {
+    const auto d = size_t(order[size_t(i)]);
+    strides[d] = step;
+    step *= std::max<int64_t>(1, sizes[d]);
+  }
+  return strides;
+}
+
 }  // namespace
 
 struct FftComplex {
@@ -37,8 +71,9 @@ struct FftComplex {
   static constexpr bool any_device = true;
   static Spec check(const Tensor& self, IntList dim, double, bool) {
     check_type(name, self, true);
-    wrapped_dims(name, self, dim);
-    return {self.sizes(), self.dtype(), self.device()};
+    const Dims d = wrapped_dims(name, self, dim);
+    return {self.sizes(), self.dtype(), self.device(),
+            strides_of_result(self, self.sizes(), d, false)};
   }
   static void run(const Tensor& self, IntList dim, double scale, bool forward, const Tensor& out) {
     fourier_loops(out).complex(self, out, wrapped_dims(name, self, dim), scale, forward);
@@ -59,7 +94,8 @@ struct FftReal {
     const Dims d = wrapped_dims(name, self, dim);
     Dims sizes(self.sizes());
     sizes[size_t(d.back())] = sizes[size_t(d.back())] / 2 + 1;
-    return {sizes, to_complex(self.dtype()), self.device()};
+    return {sizes, to_complex(self.dtype()), self.device(),
+            strides_of_result(self, sizes, d, true)};
   }
   static void run(const Tensor& self, IntList dim, double scale, const Tensor& out) {
     fourier_loops(out).real(self, out, wrapped_dims(name, self, dim), scale);
@@ -87,7 +123,7 @@ struct FftHermitian {
                 " elements along dim ", d.back(), ", got shape ", self.sizes());
     Dims sizes(self.sizes());
     sizes[size_t(d.back())] = n;
-    return {sizes, to_real(self.dtype()), self.device()};
+    return {sizes, to_real(self.dtype()), self.device(), strides_of_result(self, sizes, d, true)};
   }
   static void run(const Tensor& self, IntList dim, double scale, int64_t, const Tensor& out) {
     fourier_loops(out).hermitian(self, out, wrapped_dims(name, self, dim), scale);

@@ -29,13 +29,18 @@ inline void check_fits(std::string_view op, DType t, const Scalar& s) {
                : std::is_same_v<T, bfloat16> ? 0x1.fep+127
                                              : double(limits<float>::max);
       }();
+      // e8m0fnu has neither zero nor negative numbers, but takes integers for what they round to.
+      const double lo = [&]() -> double {
+        if constexpr (is_float8_v<T>) return T::lowest < 0 || !s.is_integer() ? T::lowest : -hi;
+        return -hi;
+      }();
       // Those without infinities would make the largest number, or NaN, of one.
       constexpr bool infinite = [] {
         if constexpr (is_float8_v<T>) return T::kHasInfinity;
         return true;
       }();
       const bool special = std::isnan(v) || (infinite && std::isinf(v));
-      check(special || std::fabs(v) <= hi, ErrorKind::Runtime, op, "the value ", s,
+      check(special || (v >= lo && v <= hi), ErrorKind::Runtime, op, "the value ", s,
             " is out of range for ", t);
     }
   });

@@ -34,6 +34,9 @@ Tensor by_columns(const Tensor& b) {
 
 Tensor by_rows(const Tensor& a) { return a.strides()[1] == 1 ? a : contiguous_data(a); }
 
+// Of numbers, not of the scales that float8_e8m0fnu is for.
+constexpr bool is_factor(DType t) { return is_float8(t) && t != DType::Float8E8M0FNU; }
+
 }  // namespace
 
 struct ScaledMm {
@@ -50,7 +53,7 @@ struct ScaledMm {
                     bool) {
     check_matrices(name, a, b);
     const bool scalar = scale_a.numel() == 1 && scale_b.numel() == 1;
-    rush::check(is_float8(a.dtype()) && is_float8(b.dtype()) && scale_a.dtype() == DType::Float32 &&
+    rush::check(is_factor(a.dtype()) && is_factor(b.dtype()) && scale_a.dtype() == DType::Float32 &&
                     scale_b.dtype() == DType::Float32 &&
                     (scalar || has_row_scales(a, b, scale_a, scale_b)),
                 ErrorKind::Value, name, "expects two float8 matrices and float32 scales, of one ",
@@ -72,7 +75,7 @@ struct ScaledMm {
       check_shape(scale_result.numel() == 1, name, "scale_result must be one number, got shape ",
                   scale_result.sizes());
     const DType t = out_dtype.value_or(a.dtype());
-    check_dtype(is_floating(t) && t != DType::Float64, name,
+    check_dtype(is_floating(t) && t != DType::Float64 && t != DType::Float8E8M0FNU, name,
                 "out_dtype must be float32, bfloat16, float16 or a float8 type, got ", t);
     return {Dims{a.sizes()[0], b.sizes()[1]}, t, a.device()};
   }

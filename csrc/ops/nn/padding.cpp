@@ -7,6 +7,28 @@
 #include "ops/framework/operators.h"
 
 namespace rush {
+namespace {
+
+// Images whose channels lie innermost stay so.
+Spec padded(const Tensor& x, const Dims& sizes) {
+  Spec spec{sizes, x.dtype(), x.device()};
+  if (x.suggest_memory_format() != MemoryFormat::Contiguous)
+    spec.strides = channels_last_strides(sizes);
+  return spec;
+}
+
+// The same memory with the channels as the last dim.
+Tensor channels_behind(const Tensor& t) {
+  Dims sizes{t.sizes()[0]}, strides{t.strides()[0]};
+  for (size_t d = 2; d <= size_t(t.dim()); ++d) {
+    const size_t from = d == size_t(t.dim()) ? 1 : d;
+    sizes.push_back(t.sizes()[from]);
+    strides.push_back(t.strides()[from]);
+  }
+  return t.alias(sizes, strides, t.offset());
+}
+
+}  // namespace
 
 struct ConstantPadNd {
   static constexpr bool takes_float8 = true;
@@ -25,7 +47,7 @@ struct ConstantPadNd {
       rush::check(sizes[d] >= 0, ErrorKind::Runtime, name, "pad ", pad, " makes dimension ",
                   int64_t(d), " of shape ", x.sizes(), " negative");
     }
-    return {sizes, x.dtype(), x.device()};
+    return padded(x, sizes);
   }
   static void run(const Tensor& x, IntList pad, const Scalar& value, const Tensor& out) {
     Dims sizes(x.sizes());
@@ -57,15 +79,29 @@ struct ConstantPadNd {
 // (nn/functional/padding.py, which has checked the widths).
 struct PadFromInside {
   static constexpr const char* name = "pad";
-  static Spec check(const Tensor& x, IntList pad, int64_t) {
+  static Spec check(const Tensor& x, IntList pad, int64_t mode) {
     Dims sizes(x.sizes());
     for (size_t i = 0; i < pad.size() / 2; ++i)
       sizes[sizes.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
-    return {sizes, x.dtype(), x.device()};
+    // PyTorch joins circular borders from slices, and images with channels to pad are no images.
+    const bool images =
+        PadMode(mode) != PadMode::Circular && int64_t(pad.size()) <= 2 * x.dim() - 4;
+    return images ? padded(x, sizes) : Spec{sizes, x.dtype(), x.device()};
   }
   static void run(const Tensor& x, IntList pad, int64_t mode, const Tensor& out) {
-    if (out.numel() > 0)
-      image_loops(out).pad_from_inside(contiguous_data(x), pad, PadMode(mode), out);
+    if (out.numel() == 0) return;
+    const auto& loops = image_loops(out);
+    if (out.is_contiguous())
+      return loops.pad_from_inside(contiguous_data(x), pad, PadMode(mode), out);
+    if (pad.size() > 4) {  // the loops know three dims, and the channels would be a fourth
+      const Tensor plain = make_tensor(out.sizes(), out.dtype(), out.device());
+      loops.pad_from_inside(contiguous_data(x), pad, PadMode(mode), plain);
+      return copy_data(out, plain);
+    }
+    Dims widths{0, 0};  // of the channels, which come last here
+    for (const int64_t n : pad) widths.push_back(n);
+    loops.pad_from_inside(contiguous_data(channels_behind(x)), widths, PadMode(mode),
+                          channels_behind(out));
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, IntList pad, int64_t mode) {
     Tensor out = g;

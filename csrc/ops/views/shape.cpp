@@ -217,7 +217,10 @@ struct RollAlong {
   static constexpr const char* name = "roll";
   static constexpr bool any_device = true;
   static Spec check(const Tensor& x, int64_t, int64_t) {
-    return {x.sizes(), x.dtype(), x.device()};
+    Spec spec{x.sizes(), x.dtype(), x.device()};
+    if (x.suggest_memory_format() != MemoryFormat::Contiguous)
+      spec.strides = channels_last_strides(x.sizes());
+    return spec;
   }
   static void run(const Tensor& x, int64_t shift, int64_t dim, const Tensor& out) {
     const int64_t n = extent(x, dim);

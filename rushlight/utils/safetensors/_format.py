@@ -31,6 +31,7 @@ NAME_OF_DTYPE = {
     _C.float8_e5m2: "F8_E5M2",
     _C.float8_e4m3fnuz: "F8_E4M3FNUZ",
     _C.float8_e5m2fnuz: "F8_E5M2FNUZ",
+    _C.float8_e8m0fnu: "F8_E8M0",
 }
 DTYPE_OF_NAME = {name: dtype for dtype, name in NAME_OF_DTYPE.items()}
 

@@ -75,8 +75,14 @@ PerStep<uint32_t> find_live(const std::vector<Recipe>& steps, Plan& plan) {
       if (const int at = plan.maker(s, i); at >= 0) ++of[size_t(at)];
   };
   for (size_t s = 0; s < n; ++s) count(s, held);
+  for (size_t s = 0; s < n; ++s)
+    plan.wanted[s] = steps[s].out.impl()->use_count() > held[s] + holds_form(steps[s]);
+  std::copy_n(plan.wanted.begin(), n, plan.held.begin());
+  for (size_t s = 0; s < n; ++s) {
+    plan.again[s] = !plan.wanted[s] && pays_again(steps, s, plan.held);
+    if (!plan.again[s] && holds_form(steps[s])) plan.wanted[s] = plan.held[s] = 1;
+  }
   for (size_t s = n; s-- > 0;) {
-    plan.wanted[s] = steps[s].out.impl()->use_count() > held[s];
     if (!plan.wanted[s] && readers[s] == 0 && !steps[s].is_wanted_beside()) continue;
     plan.group[s] = kLive;
     count(s, readers);

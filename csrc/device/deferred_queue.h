@@ -55,6 +55,11 @@ class Queue {
   bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
   void take_sums(ColumnSums sums, const Tensor& out);
   Tensor contiguous_cast(const Tensor& t);
+  // See Note [What is made again] in device/again.h: who stands for a tensor that is saved, and the
+  // form that will have its values.
+  std::shared_ptr<Again> save(const Tensor& t);
+  Tensor adopt(const std::shared_ptr<Again>& again);
+  void forget_made() { made_.clear(); }
   // All that waits; or, where a result is asked for, all but what can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
   // Does anything that waits read memory of these?
@@ -87,6 +92,9 @@ class Queue {
   bool run_fused(const Group& group, const Plan& plan);
   void run_one_by_one(const Group& group, const Plan& plan);
   void run_waiting(Report::Flush* told);
+  void leave_again(const Plan& plan);
+  bool remembers_made() const;
+  void let_go_recipes();
   void set_casts_apart(const TensorImpl* asked);
   void run_late(std::vector<const Recipe*> wanted, Report::Flush* told);
   void run_list(std::span<const Recipe* const> alike, Report::Flush* told);
@@ -116,6 +124,7 @@ class Queue {
   // Both are changed under the mutex of all queues.
   std::vector<Recipe> waiting_;
   std::vector<Recipe> late_;  // see Note [What waits longer]
+  std::vector<Recipe> made_;  // those of the last run, for what is saved next
   bool running_ = false;
 };
 

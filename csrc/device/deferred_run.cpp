@@ -324,7 +324,9 @@ void Queue::run_late(std::vector<const Recipe*> wanted, Report::Flush* told) {
 }
 
 void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
-  if (running_ || (waiting_.empty() && late_.empty())) return;
+  if (running_) return;
+  if (!asked) forget_made();  // something may be about to change
+  if (waiting_.empty() && late_.empty()) return;
   ++counters.flushes;
   Report::Flush* told = nullptr;
   if (report) {
@@ -334,6 +336,7 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
   }
   set_casts_apart(asked);
   if (!asked || !is_late(asked)) run_waiting(told);
+  let_go_recipes();
   // (Even if it is nothing: then those are let go that nobody wants any more.)
   if (auto wanted = late_for(asked); !wanted.empty() || (!asked && !late_.empty()))
     run_late(std::move(wanted), told);
@@ -341,6 +344,7 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
 
 void Queue::run_waiting(Report::Flush* told) {
   if (waiting_.empty()) return;
+  forget_made();
   Plan plan;
   for (size_t s = 0; s < waiting_.size(); ++s) {
     for (int i = 0; i < waiting_[s].operand_count(); ++i)
@@ -357,11 +361,15 @@ void Queue::run_waiting(Report::Flush* told) {
       std::vector<Recipe> gone, left;  // freed without the lock
       std::lock_guard lock(queues().mutex);
       if (size_t(std::popcount(done)) == plan.groups.size()) {
-        q.waiting_.swap(gone);
+        q.waiting_.swap(q.remembers_made() ? q.made_ : gone);
         return;
       }
+      const auto first = plan.again.begin();
+      const bool any_again = std::count(first, first + std::ptrdiff_t(q.waiting_.size()), 1) > 0;
       for (size_t s = 0; s < q.waiting_.size(); ++s) {
-        const bool computed = plan.group[s] < 0 || done >> plan.group[s] & 1;
+        bool computed = plan.group[s] < 0 || done >> plan.group[s] & 1;
+        // Recipes for backward are not left yet, and may be of any step.
+        if (any_again) computed = computed && q.waiting_[s].out.impl()->storage.load();
         (computed ? gone : left).push_back(std::move(q.waiting_[s]));
       }
       q.waiting_.swap(left);
@@ -370,7 +378,7 @@ void Queue::run_waiting(Report::Flush* told) {
   } remaining{*this, plan};
   running_ = true;
   for (size_t s = 0; s < waiting_.size(); ++s) {
-    if (plan.group[s] >= 0) continue;
+    if (plan.group[s] >= 0 || plan.again[s]) continue;
     ++counters.dropped;
     if (told) told->dropped.push_back({name_of(waiting_[s]), waiting_[s].source, false});
   }
@@ -378,6 +386,7 @@ void Queue::run_waiting(Report::Flush* told) {
     run(plan.groups[g], plan, told);
     remaining.done |= uint64_t(1) << g;
   }
+  leave_again(plan);
 }
 
 }  // namespace rush::deferred

@@ -12,6 +12,7 @@ class RUSH_API PackedTensor : public Counted<PackedTensor> {
  public:
   virtual ~PackedTensor() = default;
   virtual Tensor unpack() = 0;
+  virtual bool is_users() const { return true; }  // or is it the library that keeps it otherwise?
   static void destroy(PackedTensor* p) noexcept { delete p; }
 };
 

@@ -1,6 +1,7 @@
 #include "autograd/saved_tensor.h"
 
 #include "autograd/accumulate_grad.h"
+#include "autograd/remade.h"
 #include "autograd/snapshot.h"
 
 namespace rush {
@@ -30,7 +31,7 @@ SavedTensor::SavedTensor(const Tensor& t) : version_(t.defined() ? t.version() :
     if (grad_fn_) slot_ = grad_meta(t).slot;
     if (forward_active()) carry_tangents(t, data_);
   }
-  const bool hooked = t_modes & kSavedTensorHooks && !t.is_wrapped_number();
+  const bool hooked = t_modes & (kSavedTensorHooks | kDefer) && !t.is_wrapped_number();
   if (hooked || SnapshotScope::is_open()) [[unlikely]]
     pack_in_scope();
 }
@@ -43,21 +44,23 @@ SavedTensor SavedTensor::output(const Tensor& t, uint32_t slot) {
   s.version_ = t.version();
   s.slot_ = slot;
   s.is_output_ = true;
-  if (t_modes & kSavedTensorHooks || SnapshotScope::is_open()) [[unlikely]]
+  if (t_modes & (kSavedTensorHooks | kDefer) || SnapshotScope::is_open()) [[unlikely]]
     s.pack_in_scope();
   return s;
 }
 
 void SavedTensor::pack_in_scope() {
   if (const Ref<SavedTensorHooks> hooks = current_saved_tensor_hooks()) return pack(*hooks);
-  if (!SnapshotScope::is_open() || is_original_)
-    return;  // (leaves that backward needs stay as they are)
-  packed_ = Snapshot::of(data_);
+  if (is_original_) {  // leaves that backward needs stay as they are
+    if (!is_arranged(data_)) data_.storage()->mark(Storage::kKept);
+    return;
+  }
+  packed_ = SnapshotScope::is_open() ? Snapshot::of(data_) : Remade::of(data_);
   if (packed_) data_ = Tensor();
 }
 
 void SavedTensor::pack(SavedTensorHooks& hooks) {
-  if (packed_) data_ = packed_->unpack();  // (a snapshot: no other is packed twice)
+  if (packed_) data_ = packed_->unpack();  // (no user's is packed twice)
   // The bytes may go elsewhere, so the way back to a leaf is kept apart from them.
   if (is_original_) grad_fn_ = AccumulateGrad::of(data_);
   packed_ = hooks.pack(alias_of(data_));
@@ -76,7 +79,8 @@ Tensor SavedTensor::unpack(const Node* owner, bool with_history) const {
   const Tensor unpacked = packed_ ? packed_->unpack() : data_;
   const Snapshot* snapshot = as_snapshot(packed_);
   // What the user's functions give back has no version to compare.
-  if (snapshot ? snapshot->was_overwritten() : !packed_ && data_.version() != version_) {
+  const bool has_version = !packed_ || !packed_->is_users();
+  if (snapshot ? snapshot->was_overwritten() : has_version && unpacked.version() != version_) {
     const VersionCounter& v = *unpacked.version_counter();
     fail(ErrorKind::Runtime, "backward", "a tensor needed for the gradient of ", owner->name(),
          at_source(owner->source()), " (", is_output_ ? "its result" : "its input", ", shape ",

@@ -51,7 +51,7 @@ void forget(const Snapshot::State& state) {
     const auto other = weak.lock();
     return !other || other.get() == &state;
   });
-  snapshot_count.fetch_sub(int(gone), std::memory_order_relaxed);
+  g_write_watchers.fetch_sub(int(gone), std::memory_order_relaxed);
   if (found->second.empty()) all.erase(found);
 }
 
@@ -66,7 +66,7 @@ Ref<PackedTensor> Snapshot::of(const Tensor& t) {
   auto state = std::make_shared<State>(State{t, t.storage().get(), t.version()});
   const std::lock_guard lock(registry().mutex);
   registry().by_storage[state->storage].push_back(state);
-  snapshot_count.fetch_add(1, std::memory_order_relaxed);
+  g_write_watchers.fetch_add(1, std::memory_order_relaxed);
   return Ref<PackedTensor>::adopt(new Snapshot(std::move(state)));
 }
 
@@ -92,7 +92,9 @@ Snapshot* as_snapshot(const Ref<PackedTensor>& packed) {
 }
 
 void take_snapshots(const Tensor& written) {
-  if (written.is_meta() || is_arranged(written)) return;
+  if (written.is_meta()) return;
+  if (const Storage* s = arranged_form(written).impl()->storage.load()) g_before_write(s);
+  if (is_arranged(written)) return;
   std::vector<std::shared_ptr<Snapshot::State>> found;
   {
     const std::lock_guard lock(registry().mutex);

@@ -4,10 +4,10 @@
 // saves something else (relu6 its input, cross_entropy the log-probabilities).
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "autograd/saved_hooks.h"
+#include "core/layout.h"
 
 namespace rush {
 
@@ -31,6 +31,7 @@ class Snapshot final : public PackedTensor {
   static Ref<PackedTensor> of(const Tensor& t);
   ~Snapshot() override;
   Tensor unpack() override;
+  bool is_users() const override { return false; }
   bool was_overwritten() const;  // by somebody who did not ask before_write()
 
   struct State;
@@ -42,11 +43,10 @@ class Snapshot final : public PackedTensor {
 // The snapshot behind what a SavedTensor holds, or null.
 RUSH_API Snapshot* as_snapshot(const Ref<PackedTensor>& packed);
 
-inline std::atomic<int> snapshot_count{0};
 void take_snapshots(const Tensor& written);
 // Whoever is about to write to t says so.
 inline void before_write(const Tensor& t) {
-  if (snapshot_count.load(std::memory_order_relaxed)) [[unlikely]]
+  if (g_write_watchers.load(std::memory_order_relaxed)) [[unlikely]]
     take_snapshots(t);
 }
 

@@ -3,6 +3,7 @@
 
 #include "bindings/handle.h"
 #include "bindings/source.h"
+#include "core/layout.h"
 #include "core/modes.h"
 
 namespace rush::py {
@@ -51,22 +52,23 @@ long long integer(PyObject* o) {
   return n;
 }
 
-// _defer(on, least_elements, wait_for_code) -> what was before, to be given to the next call.
+// _defer(on, least_elements, wait_for_code, recompute) -> what was before, to be given to the next call.
 // Before it is off, what waits is run.
 PyObject* defer(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&] {
-    check(n == 3, ErrorKind::Type, "_defer", "expected three arguments");
+    check(n == 4, ErrorKind::Type, "_defer", "expected four arguments");
     const bool on = args[0] == Py_True, wait = args[2] == Py_True;
-    const long long least = integer(args[1]);
+    const long long least = integer(args[1]), recompute = integer(args[3]);
     deferred::Settings& settings = deferred::settings();
-    const Handle before = made("(OLO)", t_modes & kDefer ? Py_True : Py_False,
+    const Handle before = made("(OLOL)", t_modes & kDefer ? Py_True : Py_False,
                                static_cast<long long>(settings.least_elements),
-                               settings.wait_for_code ? Py_True : Py_False);
+                               settings.wait_for_code ? Py_True : Py_False,
+                               static_cast<long long>(settings.recompute));
     set_mode(kDefer, on);
     struct Restored {  // also where what waits cannot be run
       deferred::Settings &settings, then;
       ~Restored() { settings = then; }
-    } const restored{settings, {least, wait}};
+    } const restored{settings, {least, recompute, wait}};
     if (!on) deferred::flush("the compiled function returns");
     return Py_NewRef(before.get());
   });
@@ -81,16 +83,19 @@ PyObject* flush(PyObject*, PyObject* why) {
   });
 }
 
-// _deferred_counters() -> (steps, dropped, passes, fused, unfused, flushes) of this thread.
+// _deferred_counters() -> (steps, dropped, passes, fused, unfused, flushes, not kept) of this thread.
 PyObject* counters(PyObject*, PyObject*) {
   return guarded([] {
     const deferred::Counters c = deferred::counters();
     const auto number = [](int64_t n) { return static_cast<long long>(n); };
-    return made("(LLLLLL)", number(c.steps), number(c.dropped), number(c.passes), number(c.fused),
-                number(c.unfused), number(c.flushes))
+    return made("(LLLLLLL)", number(c.steps), number(c.dropped), number(c.passes), number(c.fused),
+                number(c.unfused), number(c.flushes), number(c.not_kept))
         .release();
   });
 }
+
+// _write_watchers() -> how many are to be told before memory is written to, in all threads.
+PyObject* write_watchers(PyObject*, PyObject*) { return PyLong_FromLong(g_write_watchers.load()); }
 
 // _deferred_report(function) -> (its result, what was flushed meanwhile on this thread).
 PyObject* report(PyObject*, PyObject* function) {
@@ -115,6 +120,7 @@ PyMethodDef functions[] = {
     {"_flush_deferred", flush, METH_O, nullptr},
     {"_deferred_counters", counters, METH_NOARGS, nullptr},
     {"_deferred_report", report, METH_O, nullptr},
+    {"_write_watchers", write_watchers, METH_NOARGS, nullptr},
     {},
 };
 

@@ -17,6 +17,8 @@ void (*g_compute_pending)(TensorImpl* form) = nullptr;
 void (*g_flush_pending)(const char* why) = nullptr;
 uint32_t (*g_references_to_pending)(const TensorImpl* form) = nullptr;
 const void* (*g_recording)(Device device) = nullptr;
+constinit std::atomic<int> g_write_watchers{0};
+void (*g_before_write)(const Storage* storage) = nullptr;
 
 namespace {
 

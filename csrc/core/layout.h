@@ -28,6 +28,8 @@
 // can go on with it, aliases for backward share it, and a program cannot tell.
 #pragma once
 
+#include <atomic>
+
 #include "core/tensor.h"
 
 namespace rush {
@@ -84,6 +86,15 @@ extern RUSH_API uint32_t (*g_references_to_pending)(const TensorImpl* form);
 // Runs what waits on this thread, before something happens that it must not see: "why", for reports.
 extern RUSH_API void (*g_flush_pending)(const char* why);
 inline void flush_pending(const char* why) { g_flush_pending(why); }
+// How many are to be told before memory is written to: snapshots (autograd/snapshot.h), and what is
+// made again in backward (device/again.h).
+extern RUSH_API std::atomic<int> g_write_watchers;
+// Tells the latter; null: any memory may be written to.
+extern RUSH_API void (*g_before_write)(const Storage* storage);
+inline void before_write_to(const Storage* storage) {
+  if (g_write_watchers.load(std::memory_order_relaxed)) [[unlikely]]
+    g_before_write(storage);
+}
 // Computes a pending form, or gives an unborn one its storage; set by device/deferred.cpp.
 extern RUSH_API void (*g_compute_pending)(TensorImpl* form);
 // Contiguous storage with the values of a strided tensor; set by the ops, which can copy.

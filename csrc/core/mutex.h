@@ -32,6 +32,7 @@ enum class LockRank : uint8_t {
   IsaLevel,           // the instruction set is chosen
   BatchedTensors,     // wrappers of vmap, by level
   Recorded,           // arranged tensors of CUDA graphs
+  MadeAgain,          // what backward computes again
   PendingResults,     // the queues of deferred steps
   Hooks,              // lists of hooks
   Listeners,          // who is told of ops, and on which threads

@@ -176,6 +176,7 @@ void share(Storage& storage) {
   check(storage.device().is_cpu(), ErrorKind::Device, "share_memory_",
         "only memory of the CPU can be shared here, this storage is on ", storage.device());
   flush_pending("memory is shared with other processes");
+  before_write_to(&storage);
   Registry& r = registry();
   auto block = std::make_unique<Block>();
   {

@@ -148,7 +148,8 @@ void Storage::resize(size_t nbytes) {
 
 void Storage::expose() {
   flush_pending("an address was given out");  // what waits may read what is written there
-  exposed_.store(true, std::memory_order_release);
+  before_write_to(this);
+  mark(kExposed);
   if (device_.is_cuda())
     if (const auto told = g_gpu_memory_exposed.load()) told();
 }

@@ -66,7 +66,7 @@ class RUSH_API Storage : public Counted<Storage> {
   bool can_be_watched() const { return device_.is_cpu() && !hidden_ && !may_change_unseen(); }
   // May it be written to by somebody who does not say so?
   bool may_change_unseen() const {
-    return shared_ || deleter_ || exposed_.load(std::memory_order_acquire);
+    return shared_ || deleter_ || has(kExposed);
   }
   void hide() { hidden_ = true; }  // before anybody else sees it
   // Starts counting, and returns the count so far. What is read afterwards cannot be read before:
@@ -81,6 +81,14 @@ class RUSH_API Storage : public Counted<Storage> {
       writes_.fetch_add(1);
   }
   void expose();
+  enum Mark : uint8_t {
+    kExposed = 1,  // its address was given out
+    // What recipes for backward know of it, see Note [What is made again] in device/again.h.
+    kKept = 2,
+    kRemade = 4,
+  };
+  bool has(Mark m) const { return marks_.load(std::memory_order_acquire) & m; }
+  void mark(Mark m) { marks_.fetch_or(m, std::memory_order_release); }
   // Guarded by whoever uses it.
   StorageExtra* extra = nullptr;  // owned
 
@@ -102,7 +110,7 @@ class RUSH_API Storage : public Counted<Storage> {
   bool hidden_ = false;       // the form of an arranged tensor
   bool inline_data_ = false;  // data_ follows this header in one block
   std::atomic<bool> watched_{false};
-  std::atomic<bool> exposed_{false};
+  std::atomic<uint8_t> marks_{0};
   uint32_t inline_bytes_ = 0;  // room behind the header that a resize left unused
   std::atomic<uint32_t> writes_{0};
 };

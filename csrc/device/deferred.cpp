@@ -360,6 +360,7 @@ void take_sums(ColumnSums sums, const Tensor& out) { queue().take_sums(std::move
 Tensor contiguous_cast(const Tensor& t) { return queue().contiguous_cast(t); }
 void flush(const char* why, const char* by) { queue().flush(why, by); }
 void flush_readers_of(std::span<const Tensor* const> written, const char* why) {
+  queue().forget_made();
   if (queue().reads_any(written)) queue().flush(why, nullptr);
 }
 Counters counters() { return queue().counters; }

@@ -101,6 +101,7 @@ struct Counters {
   int64_t fused = 0;    // steps in these
   int64_t unfused = 0;  // steps that ran one by one
   int64_t flushes = 0;
+  int64_t not_kept = 0;  // bytes of saved tensors that backward will make again
 };
 RUSH_API Counters counters();  // of this thread
 
@@ -132,6 +133,9 @@ RUSH_API void report_to(Report* report);
 struct Settings {
   // On the host, results smaller than this are computed at once: they stay in the caches anyway.
   int64_t least_elements = 4096;
+  // Bytes from which on saved tensors may be made again: Note [What is made again] in device/again.h.
+  // 0: none; -1: on a GPU, where it pays.
+  int64_t recompute = 0;
   bool wait_for_code = false;  // instead of running step by step while it is being compiled
 };
 RUSH_API Settings& settings();

@@ -76,8 +76,14 @@ PerStep<uint32_t> find_live(const std::vector<Recipe>& steps, Plan& plan) {
       if (const int at = plan.maker(s, i); at >= 0) ++of[size_t(at)];
   };
   for (size_t s = 0; s < n; ++s) count(s, held);
+  for (size_t s = 0; s < n; ++s)
+    plan.wanted[s] = steps[s].out.impl()->use_count() > held[s] + holds_form(steps[s]);
+  std::copy_n(plan.wanted.begin(), n, plan.held.begin());
+  for (size_t s = 0; s < n; ++s) {
+    plan.again[s] = !plan.wanted[s] && pays_again(steps, s, plan.held);
+    if (!plan.again[s] && holds_form(steps[s])) plan.wanted[s] = plan.held[s] = 1;
+  }
   for (size_t s = n; s-- > 0;) {
-    plan.wanted[s] = steps[s].out.impl()->use_count() > held[s];
     if (!plan.wanted[s] && readers[s] == 0 && !steps[s].is_wanted_beside()) continue;
     plan.group[s] = kLive;
     count(s, readers);
@@ -94,7 +100,7 @@ void find_parts(const std::vector<Recipe>& steps, Plan& plan, const PerStep<uint
   std::fill_n(plan.part.begin(), steps.size(), 0);
   std::fill_n(plan.stays.begin(), steps.size(), 0);
   const auto may_stay = [&](size_t s) {
-    if (!asked || steps[s].out.impl() == asked) return false;
+    if (!asked || steps[s].out.impl() == asked || holds_form(steps[s])) return false;
     for (int i = 0; i < steps[s].operand_count(); ++i)
       if (plan.maker(s, i) >= 0) return false;
     return true;

@@ -22,6 +22,8 @@ inline constexpr size_t kMostWaiting = 64;
 // And as many sums longer than that.
 inline constexpr size_t kMostLateSums = 128;
 
+class Again;
+
 struct Recipe {
   FusedStep::Kind kind;
   uint8_t params_count;
@@ -37,6 +39,9 @@ struct Recipe {
   std::shared_ptr<const ColumnSums> sums{};
   // Neither is this: Note [Products that wait] in device/deferred.h.
   std::shared_ptr<const Product> product{};
+  // Where its result is saved, or made again: Note [What is made again] in device/again.h.
+  std::shared_ptr<Again> again{};
+  bool held = false;  // when it last ran: the program held the result
 
   int operand_count() const { return FusedStep::operand_count(kind, row.get()); }
   ParamSpan params_span() const { return {params.data(), params_count}; }
@@ -84,6 +89,8 @@ struct Plan {
   std::array<int16_t, 3 * kMostWaiting>
       made_by;              // of all operands in turn, three per step: the step, or -1
   PerStep<uint8_t> wanted;  // somebody outside of the queue holds the result
+  PerStep<uint8_t> held;    // the same, but for those that recipes for backward pass by
+  PerStep<uint8_t> again;   // its result is saved as a recipe
   PerStep<int16_t> join;    // the step is computed with this join, for an operand of it; or -1
   PerStep<uint8_t> part;    // which one, counted from 1; 0: of none
   PerStep<uint8_t> stays;   // it is wanted, but computed for the join only: it waits on
@@ -99,6 +106,12 @@ struct Plan {
     return {r.operands[size_t(operand)].impl(), joins ? uint8_t(operand + 1) : part[step]};
   }
 };
+
+// Is its result saved, and does it pay to make it again? `held`: whose results will be in memory, and
+// may be read there.
+bool pays_again(const std::vector<Recipe>& steps, size_t s, std::span<uint8_t> held);
+// Is one of the references to the result that of a saved tensor?
+bool holds_form(const Recipe& r);
 
 // See Note [What runs of a queue]. `plan` has made_by only; `asked` is the result that is asked for, null: all are.
 void make_groups(const std::vector<Recipe>& steps, Plan& plan, const TensorImpl* asked);

@@ -61,6 +61,11 @@ class Queue {
     const int number = running_ ? -1 : number_of(arranged_form(t));
     return number >= 0 && waiting_[size_t(number)].product ? &waiting_[size_t(number)] : nullptr;
   }
+  // See Note [What is made again] in device/again.h: who stands for a tensor that is saved, and the
+  // form that will have its values.
+  std::shared_ptr<Again> save(const Tensor& t);
+  Tensor adopt(const std::shared_ptr<Again>& again);
+  void forget_made() { made_.clear(); }
   // All that waits; or, where a result is asked for, all but what can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
   // Does anything that waits read memory of these?
@@ -96,6 +101,9 @@ class Queue {
   void run_products(Report::Flush* told);
   int run_product(size_t number, Report::Flush* told);
   int only_reader(size_t product) const;
+  void leave_again(const Plan& plan);
+  bool remembers_made() const;
+  void let_go_recipes();
   void set_casts_apart(const TensorImpl* asked);
   void run_late(std::vector<const Recipe*> wanted, Report::Flush* told);
   void run_list(std::span<const Recipe* const> alike, Report::Flush* told);
@@ -125,6 +133,7 @@ class Queue {
   // Both are changed under the mutex of all queues.
   std::vector<Recipe> waiting_;
   std::vector<Recipe> late_;  // see Note [What waits longer]
+  std::vector<Recipe> made_;  // those of the last run, for what is saved next
   bool running_ = false;
 };
 

@@ -324,7 +324,9 @@ void Queue::run_late(std::vector<const Recipe*> wanted, Report::Flush* told) {
 }
 
 void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
-  if (running_ || (waiting_.empty() && late_.empty())) return;
+  if (running_) return;
+  if (!asked) forget_made();  // something may be about to change
+  if (waiting_.empty() && late_.empty()) return;
   ++counters.flushes;
   Report::Flush* told = nullptr;
   if (report) {
@@ -334,6 +336,7 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
   }
   set_casts_apart(asked);
   if (!asked || !is_late(asked)) run_waiting(told, asked);
+  let_go_recipes();
   // (Even if it is nothing: then those are let go that nobody wants any more.)
   if (auto wanted = late_for(asked); !wanted.empty() || (!asked && !late_.empty()))
     run_late(std::move(wanted), told);
@@ -370,6 +373,7 @@ int Queue::run_product(size_t number, Report::Flush* told) {
     if (!r.product->run(r.operands, to, relu)) return false;
     to.storage()->hide();  // see Note [Watched storages]
     last.out.impl()->storage.install(Ref<Storage>(to.storage()));
+    if (holds_form(last)) to.storage()->mark(Storage::kKept);
     return true;
   };
   const int next = only_reader(number);
@@ -428,6 +432,7 @@ void Queue::run_products(Report::Flush* told) {
 void Queue::run_waiting(Report::Flush* told, const TensorImpl* asked) {
   run_products(told);
   if (waiting_.empty()) return;
+  forget_made();
   Plan plan;
   for (size_t s = 0; s < waiting_.size(); ++s) {
     for (int i = 0; i < waiting_[s].operand_count(); ++i)
@@ -443,15 +448,21 @@ void Queue::run_waiting(Report::Flush* told, const TensorImpl* asked) {
       q.running_ = false;
       std::vector<Recipe> gone, left;  // freed without the lock
       std::lock_guard lock(queues().mutex);
-      const auto stays = plan.stays.begin();
-      if (size_t(std::popcount(done)) == plan.groups.size() &&
-          std::count(stays, stays + std::ptrdiff_t(q.waiting_.size()), 1) == 0) {
-        q.waiting_.swap(gone);
+      const bool all_done = size_t(std::popcount(done)) == plan.groups.size();
+      std::vector<Recipe>& over = all_done && q.remembers_made() ? q.made_ : gone;
+      const auto any = [&](const PerStep<uint8_t>& of) {
+        return std::count(of.begin(), of.begin() + std::ptrdiff_t(q.waiting_.size()), 1) > 0;
+      };
+      if (all_done && !any(plan.stays)) {
+        q.waiting_.swap(over);
         return;
       }
+      const bool any_again = !all_done && any(plan.again);
       for (size_t s = 0; s < q.waiting_.size(); ++s) {
-        const bool computed = plan.group[s] < 0 || (done >> plan.group[s] & 1 && !plan.stays[s]);
-        (computed ? gone : left).push_back(std::move(q.waiting_[s]));
+        bool computed = plan.group[s] < 0 || (done >> plan.group[s] & 1 && !plan.stays[s]);
+        // Recipes for backward are not left yet, and may be of any step.
+        if (any_again) computed = computed && q.waiting_[s].out.impl()->storage.load();
+        (computed ? over : left).push_back(std::move(q.waiting_[s]));
       }
       q.waiting_.swap(left);
       for (size_t s = 0; s < q.waiting_.size(); ++s) q.number(s + 1);
@@ -459,7 +470,7 @@ void Queue::run_waiting(Report::Flush* told, const TensorImpl* asked) {
   } remaining{*this, plan};
   running_ = true;
   for (size_t s = 0; s < waiting_.size(); ++s) {
-    if (plan.group[s] >= 0) continue;
+    if (plan.group[s] >= 0 || plan.again[s]) continue;
     ++counters.dropped;
     if (told) told->dropped.push_back({name_of(waiting_[s]), waiting_[s].source, false});
   }
@@ -467,6 +478,7 @@ void Queue::run_waiting(Report::Flush* told, const TensorImpl* asked) {
     run(plan.groups[g], plan, told);
     remaining.done |= uint64_t(1) << g;
   }
+  leave_again(plan);
 }
 
 }  // namespace rush::deferred

@@ -1,5 +1,6 @@
 #include "distributed/operation.h"
 
+#include "autograd/snapshot.h"
 #include "core/device_memory.h"
 #include "core/layout.h"
 #include "core/modes.h"
@@ -200,6 +201,7 @@ void prepare(Operation& op, int size) {
   if (op.inputs.empty() && op.outputs.empty()) return;
   check_tensors(op);
   flush_pending("a collective may write to its tensors at any time");
+  for (const Tensor& t : op.outputs) before_write(t);
   if (op.adds()) check_reduction(op);
   check_sizes(op, size);
   if (!op.inputs.empty()) {

@@ -88,7 +88,7 @@ def disable(
     @functools.wraps(fn)
     def run_unfused(*args, **kwargs):
         _C._frozen_end_recording(f"a function that is disabled ({reason or fn!r})")
-        before = _C._defer(False, 0, False)
+        before = _C._defer(False, 0, False, 0)
         try:
             return fn(*args, **kwargs)
         finally:

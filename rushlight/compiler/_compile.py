@@ -40,6 +40,7 @@ class Options:
         self.backend = backend  # the user's
         self.least_elements = int(given.get("least_elements", LEAST_ELEMENTS))
         self.wait_for_code = bool(given.get("wait_for_code", False))
+        self.recompute = _least_recomputed(given.get("recompute", True))
         self.cast_weights: list[Any] = []  # that autocast has cast in the last call, on a GPU
         if self.least_elements < 0:
             raise _C.ArgumentError(
@@ -48,6 +49,17 @@ class Options:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"cast_weights": []}
+
+
+def _least_recomputed(given: Any) -> int:
+    """As deferred::Settings has it: bytes, 0 for never, -1 for on a GPU."""
+    if isinstance(given, bool):
+        return -1 if given else 0
+    if not isinstance(given, int) or given <= 0:
+        raise _C.ArgumentError(
+            f"compile: recompute must be True, False or a number of bytes above 0, got {given!r}"
+        )
+    return given
 
 
 class Stance:
@@ -95,7 +107,10 @@ def compile(
 
     Options: ``least_elements`` (on the CPU, smaller results are computed at once; 4096),
     ``wait_for_code`` (on a GPU, kernels are waited for instead of running ops one by one while they
-    are compiled; False). Others, which PyTorch's compiler has, have no effect.
+    are compiled; False), ``recompute`` (whether tensors saved for backward that are cheap to make
+    are made again there instead of being kept: True does so on a GPU for those of a MiB or more, a
+    number on all devices from as many bytes on; True). Others, which PyTorch's compiler has, have no
+    effect.
 
     Arguments:
         model: a function or a module.
@@ -211,7 +226,9 @@ def _told(options: Options, function: Callable[..., Any], args: Any, kwargs: Any
 
 
 def _deferring(options: Options, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    before = _C._defer(True, options.least_elements, options.wait_for_code)
+    # A recording knows saved tensors by their memory.
+    recompute = 0 if _C._frozen_is_recording() else options.recompute
+    before = _C._defer(True, options.least_elements, options.wait_for_code, recompute)
     weights = options.cast_weights
     begun = _C._begin_casts(weights)
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from rushlight import _C
 from rushlight.compiler._compile import Options, call_fused
 
-COUNTERS = ("deferred", "dropped", "passes", "fused", "unfused", "flushes")
+COUNTERS = ("deferred", "dropped", "passes", "fused", "unfused", "flushes", "not_kept")
 FROZEN_COUNTERS = ("recorded", "replayed", "audited", "python")
 
 
@@ -74,6 +74,7 @@ class Explanation:
     result: Any = field(repr=False)
     flushes: list[Flush]
     frozen: list[str] = field(default_factory=list)  # of a frozen function: what there is of it
+    not_kept: int = 0  # bytes of saved tensors that backward makes again
 
     @property
     def passes(self) -> list[Pass]:
@@ -92,6 +93,8 @@ class Explanation:
             f"{_counted(steps, 'op')} in {_counted(len(fused), 'pass')}, "
             f"{alone} one by one, {dropped} never computed"
         )
+        if self.not_kept:
+            yield f"{self.not_kept:,} bytes saved for backward are not kept: it makes them again"
         for flush in self.flushes:
             yield ""
             for p in flush.passes:
@@ -161,8 +164,11 @@ def explain(
         return fn(*args, **kwargs) if frozen else call_fused(settings, fn, args, kwargs)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
+        before = _C._deferred_counters()[-1]
         result, flushes = _C._deferred_report(lambda: call(args, kwargs))
-        return Explanation(result, [_flush(f) for f in flushes], frozen.lines() if frozen else [])
+        lines = frozen.lines() if frozen else []
+        not_kept = _C._deferred_counters()[-1] - before
+        return Explanation(result, [_flush(f) for f in flushes], lines, not_kept)
 
     return run
 
@@ -174,8 +180,8 @@ def stats() -> dict[str, int]:
     """Counts since the start or reset(), of this thread.
 
     ``deferred`` ops, of which ``dropped`` were never computed, ``fused`` ran in ``passes``, and
-    ``unfused`` ran one by one; ``flushes`` is how often what waited had to run. Of frozen
-    functions, in all threads: calls ``recorded``, ``replayed``, ``audited``, left to ``python``.
+    ``unfused`` ran one by one; ``flushes`` is how often what waited had to run; ``not_kept`` bytes
+    that were saved for backward are made again there. Of frozen functions, in all threads: calls ``recorded``, ``replayed``, ``audited``, left to ``python``.
 
     Example:
         >>> f = rl.compile(lambda x: (x + 1).relu() * 2, options={"least_elements": 0})

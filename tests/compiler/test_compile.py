@@ -492,7 +492,7 @@ def test_the_guide_runs(capsys):
 
 def test_what_cannot_be_run_at_the_end_leaves_the_settings_of_before():
     def settings():
-        now = rl._C._defer(False, 0, False)
+        now = rl._C._defer(False, 0, False, 0)
         rl._C._defer(*now)
         return now
 

@@ -106,7 +106,7 @@ PyObject* register_hooks(PyObject* o, PyObject* const* args, Py_ssize_t n) {
     check_not_freed(*node, saved, "hooks cannot be registered on saved tensors");
     check(saved.defined(), ErrorKind::Runtime, "register_hooks",
           "nothing was saved here: a saved tensor with value None takes no hooks");
-    check(!saved.packed() || as_snapshot(saved.packed()), ErrorKind::Runtime, "register_hooks",
+    check(!saved.packed() || !saved.packed()->is_users(), ErrorKind::Runtime, "register_hooks",
           "the hooks of this saved tensor have already been set; it takes one pair");
     saved.pack(*hooks);
     write(node, place, std::move(saved));
@@ -123,7 +123,7 @@ PyObject* data(PyObject* o, void*) {
   return guarded([&] {
     const SavedTensor saved = read(as_saved(o)->node, as_saved(o)->place);
     check_not_freed(*as_saved(o)->node, saved, "saved tensors cannot be accessed");
-    if (as_snapshot(saved.packed())) return wrap(saved.packed()->unpack());
+    if (saved.packed() && !saved.packed()->is_users()) return wrap(saved.packed()->unpack());
     return saved.packed() ? Py_NewRef(packed_object(*saved.packed())) : wrap(saved.bytes());
   });
 }
@@ -131,7 +131,7 @@ PyObject* data(PyObject* o, void*) {
 PyObject* unpack_hook(PyObject* o, void*) {
   return guarded([&] {
     const SavedTensor saved = read(as_saved(o)->node, as_saved(o)->place);
-    const bool hooked = saved.packed() && !as_snapshot(saved.packed());
+    const bool hooked = saved.packed() && saved.packed()->is_users();
     return Py_NewRef(hooked ? unpack_hook_of(*saved.packed()) : Py_None);
   });
 }

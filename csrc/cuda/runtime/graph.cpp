@@ -213,6 +213,7 @@ void Graph::replay() {
   if (!exec_) instantiate();
   bind(device_);
   refuse_capture("CUDAGraph.replay", "a graph cannot be replayed inside another one's capture");
+  before_write_to(nullptr);  // it may write anywhere
   Stream* stream = current_stream(device_);
   for (const Draws& d : draws_) {
     const uint64_t words[2] = {d.generator->initial_seed(), d.generator->next_call(d.calls)};

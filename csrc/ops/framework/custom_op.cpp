@@ -8,6 +8,7 @@
 
 #include "autograd/forward.h"
 #include "autograd/meta.h"
+#include "autograd/snapshot.h"
 #include "core/modes.h"
 #include "device/deferred.h"
 #include "ops/framework/boxing.h"
@@ -381,6 +382,8 @@ void CustomOp::call(Value* args, Value* results) const {
   }
   if (!mutates_) return dispatch(args, results);
   check_mutated(args);
+  for (size_t i = 0; i < schema_.parameters.size(); ++i)
+    if (schema_.parameters[i].mutated) visit(args[i], [](const Tensor& t) { before_write(t); });
   dispatch(args, results);
   for (size_t i = 0; i < schema_.parameters.size(); ++i) {
     if (!schema_.parameters[i].mutated) continue;

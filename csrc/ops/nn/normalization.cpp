@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/snapshot.h"
 #include "device/deferred.h"
 #include "device/nn/norm.h"
 #include "ops/framework/data.h"
@@ -446,6 +447,8 @@ Tensor normalize_batch(const Tensor& x, const Tensor& weight, const Tensor& bias
   if (plain) {
     const Tensor* const moved[] = {&running_mean, &running_var, &batches};
     deferred::flush_readers_of(moved, "batch_norm moves its statistics");
+    for (const Tensor* t : moved)
+      if (t->defined()) before_write(*t);
     auto [y, mean, var] =
         _batch_norm(wide, w, b, running_mean, running_var, batches, momentum, eps);
     for (const Tensor* t : moved)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "autograd/snapshot.h"
 #include "core/interrupt.h"
 #include "device/lists.h"
 #include "device/runtime.h"
@@ -266,6 +267,8 @@ int64_t step_on_device(const OptimizerRuleInfo& rule, TensorList params, TensorL
     for (const OptimizerOption& o : on_device)
       numbers[size_t(o.place)] = o.value.item().to_double();
   flush_pending("an optimizer takes its step");
+  for (const TensorList written : {params, states, scalars})
+    for (const Tensor& t : written) before_write(t);
   const bool repeated = check_uses(rule.writer, params, grads, states);
   int64_t elements = 0;
   for (const Tensor& p : params) elements += p.numel();

@@ -58,7 +58,7 @@ class Side:
         self.listener.bind(str(folder / f"{name}.socket"))
         size = max(args.ranks)
         self.listener.listen(size)
-        self.listener.settimeout(args.patience)
+        self.listener.settimeout(1.0)
         command = [python, "-m", RUN[library], "--standalone", "--nproc-per-node", str(size),
                    HERE / "scaling_rank.py", "--library", library, "--socket",
                    folder / f"{name}.socket", "--threads", str(args.threads),
@@ -73,10 +73,15 @@ class Side:
             )
 
     def connect(self, size, patience):
-        found = {}
+        found, until = {}, time.monotonic() + patience
         try:
             while len(found) < size:
-                connection, _ = self.listener.accept()
+                try:
+                    connection, _ = self.listener.accept()
+                except TimeoutError:
+                    if self.process.poll() is None and time.monotonic() < until:
+                        continue
+                    raise
                 connection.settimeout(patience)
                 lines = connection.makefile("rw", encoding="utf-8")
                 found[json.loads(lines.readline())] = lines

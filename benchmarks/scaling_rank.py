@@ -5,6 +5,7 @@ largest number of ranks serves for the smaller ones too: those train in groups o
 """
 
 import argparse
+import contextlib
 import gc
 import importlib
 import json
@@ -36,13 +37,15 @@ def processors():
 
 
 class Late:
-    """A bucket's average that begins when it is waited for."""
+    """A bucket's average that begins when it is waited for, and notes how long it takes."""
 
-    def __init__(self, begin):
-        self.begin = begin
+    def __init__(self, begin, notes):
+        self.begin, self.notes = begin, notes
 
     def wait(self):
+        started = time.perf_counter()
         self.begin().wait()
+        self.notes.append(time.perf_counter() - started)
 
 
 class Rank:
@@ -144,45 +147,55 @@ class Rank:
         """Seconds of so many steps; the ranks begin together."""
         self.place(bound)
         self.training.model = self.plain if way == "alone" else self.wrapped[ranks]
-        step = self.training.step
-        reducer, average = self.reducer_that_waits(ranks) if way == "after" else (None, None)
-        self.dist.barrier(self.groups[ranks])
-        started = time.perf_counter()
-        for _ in range(count):
-            step()
-        taken = time.perf_counter() - started
-        if reducer:
-            reducer.average = average
-        return taken
+        with self.averages_behind(ranks) if way == "after" else contextlib.nullcontext():
+            self.dist.barrier(self.groups[ranks])
+            started = time.perf_counter()
+            for _ in range(count):
+                self.training.step()
+            return time.perf_counter() - started
 
-    def reducer_that_waits(self, ranks):
-        """DDP's, which from now on averages its buckets behind backward, and its usual average.
+    @contextlib.contextmanager
+    def averages_behind(self, ranks):
+        """DDP averages its buckets behind backward; gives a list of how long each took.
 
         So nothing but the overlap is gone: the same buckets are averaged by the same calls, and the
         ranks wait for each other as often.
         """
-        reducer = self.wrapped[ranks]._reducer
+        reducer, notes = self.wrapped[ranks]._reducer, []
         average = reducer.average
-        reducer.average = lambda tensor, scaled: Late(lambda: average(tensor, scaled))
-        return reducer, average
+        reducer.average = lambda tensor, scaled: Late(lambda: average(tensor, scaled), notes)
+        try:
+            yield notes
+        finally:
+            reducer.average = average
 
     def do_overlap(self, ranks, bound):
-        """What the communication takes alone, and how much of it ready times allow to hide."""
+        """What the averages of a step take, and how much of that ready times allow to hide."""
         self.place(bound)
-        reducer = self.wrapped[ranks]._reducer
-        sizes = [bucket.flat.numel() * 4 for bucket in reducer.buckets]
-        seconds = {n: self.all_reduce(n, ranks, 6) for n in sorted(set(sizes))}
-        total = sum(seconds[n] for n in sizes)
+        reducer, seconds = self.wrapped[ranks]._reducer, self.bucket_times(ranks)
         allowed = []
         for _ in range(4):
             ready, end = self.ready_times()
             clock = 0.0
-            for bucket, nbytes in zip(reducer.buckets, sizes, strict=True):
+            for bucket, taken in zip(reducer.buckets, seconds, strict=True):
                 at = max(ready[id(reducer.parameters[i])] for i in bucket.indices)
-                clock = max(clock, at) + seconds[nbytes]
-            allowed.append(total - max(0.0, clock - end))  # the rest no order could hide
+                clock = max(clock, at) + taken
+            allowed.append(sum(seconds) - max(0.0, clock - end))  # the rest no order could hide
         middle = statistics.median(allowed[1:])
-        return {"communication": total, "allowed": self.slowest(middle, ranks)}
+        return {"communication": sum(seconds), "allowed": self.slowest(middle, ranks)}
+
+    def bucket_times(self, ranks):
+        """Seconds of each bucket's average behind backward, of the rank that waited least: the
+        others waited for that one to come."""
+        self.training.model = self.wrapped[ranks]
+        steps = []
+        for _ in range(4):
+            with self.averages_behind(ranks) as notes:
+                self.training.step()
+            least = self.lib.tensor(notes, dtype=self.lib.float64)
+            self.dist.all_reduce(least, op=self.dist.ReduceOp.MIN, group=self.groups[ranks])
+            steps.append(least.tolist())
+        return [statistics.median(times) for times in zip(*steps[1:], strict=True)]
 
     def ready_times(self):
         """When each gradient is there and when backward ends, in seconds from its beginning."""

@@ -6,9 +6,9 @@
 two steps of DDP, taken within a round: with the averages behind backward, and as it is; so waiting
 for the slowest rank and copying are in both. It could save what ready times allow: buckets whose
 gradients are ready at measured moments of backward are averaged one after the other, each as long
-as such an all_reduce takes alone; what then ends after backward cannot be hidden. A difference of
-two steps tells nothing about something far shorter than either: where ready times allow less than
-SHORT of the step without communication, there is no figure.
+as its average takes behind backward; what then ends after backward cannot be hidden. A difference
+of two steps tells nothing about something far shorter than either: where ready times allow less
+than SHORT of the step without communication, there is no figure.
 
 The prediction of the largest number of ranks knows the model on smaller ones alone. The machine is
 measured on all of them, without the model: probes that compute, and that go through a shared cache

@@ -196,3 +196,19 @@ def test_the_caches_of_memory_follow_their_switches():
     with config.patch(huge_pages=False):
         x = rl.ones(1 << 21)
         assert x.sum().item() == 1 << 21
+
+
+def test_onednn_is_found_where_the_core_looks(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "nowhere"))
+    assert not rl.backends.mkldnn.is_available()
+    (tmp_path / "carried").mkdir()
+    (tmp_path / "carried" / "libdnnl.so.3").touch()
+    with monkeypatch.context() as m:
+        m.setenv("RUSHLIGHT_LIBRARY_PATH", f"/none:{tmp_path / 'carried'}")
+        assert rl.backends.mkldnn.is_available()
+    (tmp_path / "rushlight_onednn").mkdir()
+    (tmp_path / "rushlight_onednn" / "libdnnl.so.3").touch()
+    with monkeypatch.context() as m:
+        m.setattr(sys, "path", [str(tmp_path)])
+        assert rl.backends.mkldnn.is_available()

@@ -35,7 +35,10 @@ def is_available() -> bool:
     import glob
     import os
 
-    folders = [os.path.join(sys.prefix, "lib"), *sys.path]
+    folders = os.environ.get("RUSHLIGHT_LIBRARY_PATH", "").split(":")
+    folders += [os.path.join(sys.prefix, "lib"), *sys.path]
+    # Our own wheel has a folder for it.
+    folders += [os.path.join(f, "rushlight_onednn") for f in folders if f]
     return any(glob.glob(os.path.join(glob.escape(f), "libdnnl*.so*")) for f in folders if f)
 
 

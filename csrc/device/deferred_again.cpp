@@ -58,7 +58,9 @@ class Search {
     for (int i = 0; i < r.operand_count(); ++i) {
       const Tensor& t = r.operands[size_t(i)];
       const int maker = maker_of(steps_, s, t);
-      if (maker < 0 ? !read(t, maker) : held_[size_t(maker)] ? !pass(size_t(maker)) : !visit(size_t(maker)))
+      if (maker < 0              ? !read(t, maker)
+          : held_[size_t(maker)] ? !pass(size_t(maker))
+                                 : !visit(size_t(maker)))
         return false;
     }
     for (size_t i = 0; r.row && i < r.row->with.size(); ++i)

@@ -181,7 +181,8 @@ def stats() -> dict[str, int]:
 
     ``deferred`` ops, of which ``dropped`` were never computed, ``fused`` ran in ``passes``, and
     ``unfused`` ran one by one; ``flushes`` is how often what waited had to run; ``not_kept`` bytes
-    that were saved for backward are made again there. Of frozen functions, in all threads: calls ``recorded``, ``replayed``, ``audited``, left to ``python``.
+    that were saved for backward are made again there. Of frozen functions, in all threads: calls
+    ``recorded``, ``replayed``, ``audited``, left to ``python``.
 
     Example:
         >>> f = rl.compile(lambda x: (x + 1).relu() * 2, options={"least_elements": 0})

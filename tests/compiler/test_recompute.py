@@ -489,15 +489,15 @@ def test_memory_goes_with_the_graph():
     f = rl.compile(block, options=ON)
     f(*block_leaves()).sum().backward()
     gc.collect()
-    before = rl._C._write_watchers()
+    before = rl._C._deferred_counters()[-1]
     for _ in range(5):
         args = block_leaves()
         out = f(*args)
-        assert rl._C._write_watchers() > before
+        assert rl._C._deferred_counters()[-1] > before
         del out, args
-        assert rl._C._write_watchers() == before
+        assert rl._C._deferred_counters()[-1] == before
         f(*block_leaves()).sum().backward()
-        assert rl._C._write_watchers() == before
+        assert rl._C._deferred_counters()[-1] == before
 
 
 def test_frozen_functions_take_no_part():

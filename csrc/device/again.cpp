@@ -205,6 +205,12 @@ void Again::settle_as(Tensor form) {
   was_settled_ = true;
 }
 
+void Again::settle() {
+  const ModeGuard at_once(kDefer, false);
+  const InStream scope(device_, stream_);
+  if (has_recipe()) settle_as(compute());
+}
+
 // Those that are computed from it, before what it holds changes.
 void Again::settle_readers() {
   std::vector<AgainRef> all;
@@ -213,10 +219,7 @@ void Again::settle_readers() {
     for (const auto& [address, weak] : readers_)
       if (AgainRef reader = weak.lock()) all.push_back(std::move(reader));
   }
-  for (const AgainRef& reader : all) {
-    const InStream scope(reader->device_, reader->stream_);
-    if (reader->has_recipe()) reader->settle_as(reader->compute());
-  }
+  for (const AgainRef& reader : all) reader->settle();
 }
 
 void Again::drop_save() {
@@ -276,15 +279,13 @@ void settle(const Storage* storage) {
     for (size_t i = 0; !storage && i < reading.size(); ++i) take(reading[i]->readers_);
   }
   if (reading.empty() && !(storage && storage->has(Storage::kRemade))) return;
-  const ModeGuard at_once(kDefer, false);
   const auto is_recorded = [](Device device) {  // what is recorded is not done now
     return runs_in_streams(device) && device_runtime(device).is_capturing(device);
   };
   for (const AgainRef& reader : reading) {
     if (is_recorded(reader->device_)) continue;
     if (!storage && reader->saves() == 0) continue;  // it goes with those that need it
-    const InStream scope(reader->device_, reader->stream_);
-    if (reader->has_recipe()) reader->settle_as(reader->compute());
+    reader->settle();
   }
   const AgainRef own = again_of(storage);
   if (!own || !own->has_recipe() || is_recorded(own->device_)) return;

@@ -65,6 +65,9 @@ class RUSH_API Again : public std::enable_shared_from_this<Again> {
   // undefined: it is.
   Tensor compute_elsewhere();
 
+  // Computes it now, and holds the values from now on.
+  void settle();
+
   // Saved tensors that stand for it.
   void add_save() { saves_.fetch_add(1, std::memory_order_relaxed); }
   void drop_save();

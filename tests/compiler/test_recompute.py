@@ -267,6 +267,43 @@ def test_a_saved_tensor_that_is_written_to_through_data():
     equal_gradients(f, lambda: leaves((4, 8), (8, 3)), write)
 
 
+def test_an_op_in_place_whose_operand_was_made_of_what_it_writes():
+    """The operand is saved by the node of the op that overwrites what the recipe reads."""
+
+    def computed(x, w):
+        x = x * 1
+        y = F.silu(x.double() + x.sum())
+        z = y @ w
+        return z.sum() + x.mul_(y.float()).double().mul_(y).sum()
+
+    def waiting(x, w):
+        x = (x * 1) @ rl.ones(8, 8)
+        y = F.silu(x.double()).float()
+        x.mul_(y)
+        return (F.silu(y.double()) @ w).sum() + x.double().sum()
+
+    def made_before(x, w):
+        x = (x * 1) @ rl.ones(8, 8)
+        y = F.silu(x.detach().double())
+        rl.relu_(x)
+        return (y @ w).sum() + x.double().sum()
+
+    def made_after(x, w):
+        x = (x * 1) @ rl.ones(8, 8)
+        y = F.silu(x.detach().double())
+        y.sum().item()
+        x.detach().add_(1)
+        return (y @ w).sum()
+
+    for f in (computed, waiting, made_before, made_after):
+        found = []
+        for way in ways(f):
+            x, w = *leaves((6, 8)), *leaves((8, 3), dtype=rl.float64)
+            way(x, w).backward()
+            found.append([bits(t.grad) for t in (x, w) if t.grad is not None])
+        assert found[0] == found[1] == found[2], f.__name__
+
+
 def test_what_the_program_holds_may_be_read():
     def f(x, w):
         y = (x * 2).sigmoid()

@@ -2,10 +2,10 @@
 
     TORCH_PYTHON=path/to/python python benchmarks/compile_steps.py [--only GPT] [--ways ...]
 
-A step is forward, backward and fused AdamW under bfloat16 autocast. Ways: ours eager, compiled
-and frozen; PyTorch's eager and compiled. Each runs in a process of its own, and all in
-turns. Launches are the kernels of one step that the profiler saw. "first" is how long the first
-step took, with all that was compiled for it.
+A step is forward, backward and fused AdamW under bfloat16 autocast. Ways: ours eager, compiled,
+compiled with all kept that backward needs, and frozen; PyTorch's eager and compiled. Each runs in a
+process of its own, and all in turns. Launches are the kernels of one step that the profiler saw.
+"first" is how long the first step took, with all that was compiled for it.
 """
 
 import argparse
@@ -17,9 +17,15 @@ from peer import TORCH_PYTHON, Case, Side, Worker, markdown, write_report
 
 STEP = """
 import time
+made_forward = []
 def made(model, loss_of):
     optimizer = lib.optim.AdamW(model.parameters(), lr=6e-4, fused=True)
-    forward = lib.compile(loss_of) if WAY == "compile" else loss_of
+    forward = loss_of
+    if WAY == "compile":
+        forward = lib.compile(loss_of, options=OPTIONS) if OPTIONS else lib.compile(loss_of)
+    if WAY == "kept":  # all that backward needs
+        forward = lib.compile(loss_of, options={"recompute": False, **(OPTIONS or {})})
+    made_forward.append(forward)
     def step():
         with lib.autocast("cuda", dtype=lib.bfloat16):
             loss = forward()
@@ -95,6 +101,7 @@ step = made(model, lambda: F.mse_loss(model(images, t), noise))
 WAYS = {
     "eager": ("rushlight", "eager"),
     "compile": ("rushlight", "compile"),
+    "kept": ("rushlight", "kept"),
     "frozen": ("rushlight", "frozen"),
     "torch": ("torch", "eager"),
     "torch.compile": ("torch", "compile"),
@@ -110,7 +117,14 @@ def measure(name, ways, rounds, kinds):
             module, how = WAYS[way]
             side = Side(module, TORCH_PYTHON) if module == "torch" else Side(module)
             workers[way] = worker = Worker(side, 1)
-            setup = f"WAY, KINDS = {how!r}, {kinds}\n" + before + BLOCK + model + STEP + rest
+            setup = (
+                f"WAY, KINDS, OPTIONS = {how!r}, {kinds}, None\n"
+                + before
+                + BLOCK
+                + model
+                + STEP
+                + rest
+            )
             worker.prepare(Case(name, setup + "first = timed(step)\nsettled()\n", "pass"))
             worker.evaluate("lib.cuda.reset_peak_memory_stats()")
             rows[way] = {"first": worker.evaluate("first"), "times": []}

@@ -30,17 +30,7 @@ struct Registry {
   Mutex mutex{LockRank::Hooks};
   std::unordered_map<const Storage*, std::vector<std::weak_ptr<Snapshot::State>>> by_storage;
 };
-Registry& registry() {
-  static auto* const r = [] {
-    // Held across a fork: the child must not find it locked by a thread that it does not have.
-    static Registry* const made = new Registry;  // outlives the nodes that are freed at exit
-    static constexpr auto unlock = [] { made->mutex.unlock(); };
-    static const ForkLock lock{LockRank::Hooks, [] { made->mutex.lock(); }, unlock, unlock};
-    hold_across_forks(lock);
-    return made;
-  }();
-  return *r;
-}
+Registry& registry() { return shared_across_forks<Registry, LockRank::Hooks>(); }
 
 void forget(const Snapshot::State& state) {
   auto& all = registry().by_storage;

@@ -83,19 +83,17 @@ PyObject* flush(PyObject*, PyObject* why) {
   });
 }
 
-// _deferred_counters() -> (steps, dropped, passes, fused, unfused, flushes, not kept) of this thread.
+// _deferred_counters() -> (steps, dropped, passes, fused, unfused, flushes, not kept) of this
+// thread, and how many are to be told before memory is written to, in all threads.
 PyObject* counters(PyObject*, PyObject*) {
   return guarded([] {
     const deferred::Counters c = deferred::counters();
     const auto number = [](int64_t n) { return static_cast<long long>(n); };
-    return made("(LLLLLLL)", number(c.steps), number(c.dropped), number(c.passes), number(c.fused),
-                number(c.unfused), number(c.flushes), number(c.not_kept))
+    return made("(LLLLLLLi)", number(c.steps), number(c.dropped), number(c.passes), number(c.fused),
+                number(c.unfused), number(c.flushes), number(c.not_kept), g_write_watchers.load())
         .release();
   });
 }
-
-// _write_watchers() -> how many are to be told before memory is written to, in all threads.
-PyObject* write_watchers(PyObject*, PyObject*) { return PyLong_FromLong(g_write_watchers.load()); }
 
 // _deferred_report(function) -> (its result, what was flushed meanwhile on this thread).
 PyObject* report(PyObject*, PyObject* function) {
@@ -120,7 +118,6 @@ PyMethodDef functions[] = {
     {"_flush_deferred", flush, METH_O, nullptr},
     {"_deferred_counters", counters, METH_NOARGS, nullptr},
     {"_deferred_report", report, METH_O, nullptr},
-    {"_write_watchers", write_watchers, METH_NOARGS, nullptr},
     {},
 };
 

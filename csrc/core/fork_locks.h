@@ -18,4 +18,18 @@ struct ForkLock {
 // registered when it is first used.
 void hold_across_forks(const ForkLock& lock);
 
+// What the whole process has one of, with a `mutex` that is held so. It outlives whatever is freed at
+// exit.
+template <class Shared, LockRank rank>
+Shared& shared_across_forks() {
+  static Shared* const shared = [] {
+    static Shared* const made = new Shared;
+    static constexpr auto unlock = [] { made->mutex.unlock(); };
+    static const ForkLock lock{rank, [] { made->mutex.lock(); }, unlock, unlock};
+    hold_across_forks(lock);
+    return made;
+  }();
+  return *shared;
+}
+
 }  // namespace rush

@@ -65,9 +65,7 @@ class RUSH_API Storage : public Counted<Storage> {
   // See Note [Watched storages].
   bool can_be_watched() const { return device_.is_cpu() && !hidden_ && !may_change_unseen(); }
   // May it be written to by somebody who does not say so?
-  bool may_change_unseen() const {
-    return shared_ || deleter_ || has(kExposed);
-  }
+  bool may_change_unseen() const { return shared_ || deleter_ || has(kExposed); }
   void hide() { hidden_ = true; }  // before anybody else sees it
   // Starts counting, and returns the count so far. What is read afterwards cannot be read before:
   // an exchange orders that, a store would not.

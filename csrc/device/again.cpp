@@ -18,22 +18,13 @@ using AgainRef = std::shared_ptr<Again>;
 // long as that; one that was a result may be gone, and its address another's, which then has no mark.
 struct Registry {
   Mutex mutex{LockRank::MadeAgain};
-  std::unordered_map<const Storage*, std::vector<std::weak_ptr<Again>>> readers;
+  std::unordered_map<const Storage*, Again::Readers> readers;
   std::unordered_map<const Storage*, std::weak_ptr<Again>> results;
 };
 
 namespace {
 
-Registry& registry() {
-  static Registry* const r = [] {
-    static Registry* const made = new Registry;  // outlives the nodes that are freed at exit
-    static constexpr auto unlock = [] { made->mutex.unlock(); };
-    static const ForkLock lock{LockRank::MadeAgain, [] { made->mutex.lock(); }, unlock, unlock};
-    hold_across_forks(lock);
-    return made;
-  }();
-  return *r;
-}
+Registry& registry() { return shared_across_forks<Registry, LockRank::MadeAgain>(); }
 
 bool runs_in_streams(Device device) { return device_traits(device).asynchronous; }
 
@@ -111,18 +102,20 @@ void Again::forget_reads() {
   if (!watches_) return;
   watches_ = false;
   g_write_watchers.fetch_sub(1, std::memory_order_relaxed);
-  const std::weak_ptr<Again> own = weak_from_this();
-  const auto is_over = [&](const std::weak_ptr<Again>& w) {  // (lock() might own the last one)
-    return w.expired() || (!w.owner_before(own) && !own.owner_before(w));
-  };
   each_storage(step_, [&](const Storage* s) {
     const auto found = registry().readers.find(s);
     if (found == registry().readers.end()) return;
-    std::erase_if(found->second, is_over);
+    found->second.erase(this);
     if (found->second.empty()) registry().readers.erase(found);
   });
+  for (const AgainRef& f : from_)
+    if (f) f->readers_.erase(this);
+  const std::weak_ptr<Again> own = weak_from_this();
+  const auto is_own = [&](const std::weak_ptr<Again>& w) {  // (lock() might own the last one)
+    return !w.owner_before(own) && !own.owner_before(w);
+  };
   if (const auto found = registry().results.find(result_);
-      found != registry().results.end() && is_over(found->second))
+      found != registry().results.end() && is_own(found->second))
     registry().results.erase(found);
 }
 
@@ -166,10 +159,10 @@ void Again::remember(const Recipe& step, std::array<AgainRef, 3> from, Storage* 
   g_write_watchers.fetch_add(1, std::memory_order_relaxed);
   each_storage(step_, [&](Storage* s) {
     s->mark(Storage::kKept);
-    registry().readers[s].push_back(weak_from_this());
+    registry().readers[s].emplace(this, weak_from_this());
   });
   for (const AgainRef& f : from_)
-    if (f) f->readers_.push_back(weak_from_this());
+    if (f) f->readers_.emplace(this, weak_from_this());
   if (!made) return;
   made->mark(Storage::kRemade);
   result_ = made;
@@ -212,18 +205,21 @@ void Again::settle_as(Tensor form) {
   was_settled_ = true;
 }
 
+void Again::settle() {
+  const ModeGuard at_once(kDefer, false);
+  const InStream scope(device_, stream_);
+  if (has_recipe()) settle_as(compute());
+}
+
 // Those that are computed from it, before what it holds changes.
 void Again::settle_readers() {
   std::vector<AgainRef> all;
   {
     const std::lock_guard lock(registry().mutex);
-    for (const auto& weak : readers_)
+    for (const auto& [address, weak] : readers_)
       if (AgainRef reader = weak.lock()) all.push_back(std::move(reader));
   }
-  for (const AgainRef& reader : all) {
-    const InStream scope(reader->device_, reader->stream_);
-    if (reader->has_recipe()) reader->settle_as(reader->compute());
-  }
+  for (const AgainRef& reader : all) reader->settle();
 }
 
 void Again::drop_save() {
@@ -271,21 +267,25 @@ void settle(const Storage* storage) {
   std::vector<AgainRef> reading;
   {
     const std::lock_guard lock(registry().mutex);
-    for (const auto& [read, all] : registry().readers) {
-      if (storage && read != storage) continue;
-      for (const auto& weak : all)
+    const auto take = [&](const Again::Readers& all) {
+      for (const auto& [address, weak] : all)
         if (AgainRef reader = weak.lock()) reading.push_back(std::move(reader));
-    }
+    };
+    if (const auto found = registry().readers.find(storage); found != registry().readers.end())
+      take(found->second);
+    for (auto it = registry().readers.begin(); !storage && it != registry().readers.end(); ++it)
+      take(it->second);
+    // And those that are computed from them; what reads several is there more than once.
+    for (size_t i = 0; !storage && i < reading.size(); ++i) take(reading[i]->readers_);
   }
   if (reading.empty() && !(storage && storage->has(Storage::kRemade))) return;
-  const ModeGuard at_once(kDefer, false);
   const auto is_recorded = [](Device device) {  // what is recorded is not done now
     return runs_in_streams(device) && device_runtime(device).is_capturing(device);
   };
   for (const AgainRef& reader : reading) {
     if (is_recorded(reader->device_)) continue;
-    const InStream scope(reader->device_, reader->stream_);
-    if (reader->has_recipe()) reader->settle_as(reader->compute());
+    if (!storage && reader->saves() == 0) continue;  // it goes with those that need it
+    reader->settle();
   }
   const AgainRef own = again_of(storage);
   if (!own || !own->has_recipe() || is_recorded(own->device_)) return;

@@ -27,6 +27,7 @@
 
 #include <atomic>
 #include <memory>
+#include <unordered_map>
 
 #include "device/deferred_plan.h"
 
@@ -64,6 +65,9 @@ class RUSH_API Again : public std::enable_shared_from_this<Again> {
   // undefined: it is.
   Tensor compute_elsewhere();
 
+  // Computes it now, and holds the values from now on.
+  void settle();
+
   // Saved tensors that stand for it.
   void add_save() { saves_.fetch_add(1, std::memory_order_relaxed); }
   void drop_save();
@@ -75,6 +79,8 @@ class RUSH_API Again : public std::enable_shared_from_this<Again> {
 
  private:
   friend struct Registry;
+  // By address: thousands may read one tensor, and each leaves by itself.
+  using Readers = std::unordered_map<const Again*, std::weak_ptr<Again>>;
   friend void settle(const Storage* storage);
   Again() = default;
   void settle_as(Tensor form);
@@ -85,8 +91,8 @@ class RUSH_API Again : public std::enable_shared_from_this<Again> {
   Tensor form_;
   Recipe step_{};
   std::array<std::shared_ptr<Again>, 3> from_;
-  std::vector<std::weak_ptr<Again>> readers_;  // of it
-  const Storage* result_ = nullptr;            // where it was
+  Readers readers_;                  // of it
+  const Storage* result_ = nullptr;  // where it was
   Tensor made_;
   const Queue* made_by_ = nullptr;
   bool watches_ = false;

@@ -200,6 +200,7 @@ void Queue::take_back(const TensorImpl* form) {
 
 void Queue::add(Recipe r, std::span<const Tensor* const> operands) {
   if (waiting_.size() == kMostWaiting) flush("as many steps as may wait were waiting", nullptr);
+  fresh_.clear();
   for (size_t i = 0; i < operands.size(); ++i) {
     r.operands[i] =
         operands[i]->is_wrapped_number() ? known_number(*operands[i]) : arranged_form(*operands[i]);
@@ -311,7 +312,7 @@ const bool registered = [] {
     else
       compute_for_another(form);
   };
-  g_flush_pending = [](const char* why) { queue().flush(why, nullptr); };
+  g_flush_pending = [](const char* why) { queue().flush_before_write(why); };
   g_references_to_pending = [](const TensorImpl* form) { return queue().references_to(form); };
   return true;
 }();

@@ -58,7 +58,9 @@ class Search {
     for (int i = 0; i < r.operand_count(); ++i) {
       const Tensor& t = r.operands[size_t(i)];
       const int maker = maker_of(steps_, s, t);
-      if (maker < 0 ? !read(t, maker) : held_[size_t(maker)] ? !pass(size_t(maker)) : !visit(size_t(maker)))
+      if (maker < 0              ? !read(t, maker)
+          : held_[size_t(maker)] ? !pass(size_t(maker))
+                                 : !visit(size_t(maker)))
         return false;
     }
     for (size_t i = 0; r.row && i < r.row->with.size(); ++i)
@@ -141,6 +143,21 @@ void Queue::leave_again(const Plan& plan) {
   }
 }
 
+// A node in place is made, and saves, after its op has told of the write: what it saved as a recipe
+// then may read what will be written to.
+void Queue::flush_before_write(const char* why) {
+  if (running_) return;
+  const std::vector<AgainRef> fresh = std::move(fresh_);
+  fresh_.clear();
+  for (const AgainRef& again : fresh) again->settle();
+  leaves_recipes_ = false;
+  struct Restored {
+    bool& leaves;
+    ~Restored() { leaves = true; }
+  } const restored{leaves_recipes_};
+  flush(why, nullptr);
+}
+
 bool Queue::remembers_made() const {
   return settings.recompute != 0 && t_modes & kDefer && grad_enabled();
 }
@@ -184,7 +201,8 @@ AgainRef Queue::save(const Tensor& t) {
       }
       for (size_t other = 0; other < s; ++other) made_[other].held = held[other];
       counters.not_kept += form.nbytes();
-      return remember(made_, s);
+      fresh_.push_back(remember(made_, s));
+      return fresh_.back();
     }
   }
   if (memory) memory->mark(Storage::kKept);

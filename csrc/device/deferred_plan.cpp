@@ -80,7 +80,7 @@ PerStep<uint32_t> find_live(const std::vector<Recipe>& steps, Plan& plan) {
     plan.wanted[s] = steps[s].out.impl()->use_count() > held[s] + holds_form(steps[s]);
   std::copy_n(plan.wanted.begin(), n, plan.held.begin());
   for (size_t s = 0; s < n; ++s) {
-    plan.again[s] = !plan.wanted[s] && pays_again(steps, s, plan.held);
+    plan.again[s] = plan.leaves_recipes && !plan.wanted[s] && pays_again(steps, s, plan.held);
     if (!plan.again[s] && holds_form(steps[s])) plan.wanted[s] = plan.held[s] = 1;
   }
   for (size_t s = n; s-- > 0;) {

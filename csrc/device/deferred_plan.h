@@ -87,16 +87,17 @@ template <class T>
 using PerStep = std::array<T, kMostWaiting>;
 struct Plan {
   std::array<int16_t, 3 * kMostWaiting>
-      made_by;              // of all operands in turn, three per step: the step, or -1
-  PerStep<uint8_t> wanted;  // somebody outside of the queue holds the result
-  PerStep<uint8_t> held;    // the same, but for those that recipes for backward pass by
-  PerStep<uint8_t> again;   // its result is saved as a recipe
-  PerStep<int16_t> join;    // the step is computed with this join, for an operand of it; or -1
-  PerStep<uint8_t> part;    // which one, counted from 1; 0: of none
-  PerStep<uint8_t> stays;   // it is wanted, but computed for the join only: it waits on
-  PerStep<uint8_t> kept;    // it goes to memory
-  PerStep<int16_t> group;   // -1: not computed
-  PerStep<uint16_t> place;  // which step of its group it is
+      made_by;                 // of all operands in turn, three per step: the step, or -1
+  PerStep<uint8_t> wanted;     // somebody outside of the queue holds the result
+  PerStep<uint8_t> held;       // the same, but for those that recipes for backward pass by
+  PerStep<uint8_t> again;      // its result is saved as a recipe
+  PerStep<int16_t> join;       // the step is computed with this join, for an operand of it; or -1
+  PerStep<uint8_t> part;       // which one, counted from 1; 0: of none
+  PerStep<uint8_t> stays;      // it is wanted, but computed for the join only: it waits on
+  PerStep<uint8_t> kept;       // it goes to memory
+  PerStep<int16_t> group;      // -1: not computed
+  PerStep<uint16_t> place;     // which step of its group it is
+  bool leaves_recipes = true;  // for backward
   std::vector<Group> groups;
   SmallVector<uint8_t, 8> order;  // of the groups
 

@@ -65,9 +65,15 @@ class Queue {
   // form that will have its values.
   std::shared_ptr<Again> save(const Tensor& t);
   Tensor adopt(const std::shared_ptr<Again>& again);
-  void forget_made() { made_.clear(); }
+  void forget_made() {
+    made_.clear();
+    fresh_.clear();
+  }
   // All that waits; or, where a result is asked for, all but what can wait longer.
   void flush(const char* why, const char* by, const TensorImpl* asked = nullptr);
+  // The same before something is written to, in whatever way: no recipe for backward is left, and those
+  // of the op that writes are computed.
+  void flush_before_write(const char* why);
   // Does anything that waits read memory of these?
   bool reads_any(std::span<const Tensor* const> written) const;
   // A signal handler may run ops while the queue is: they see pending results as other threads do.
@@ -134,6 +140,9 @@ class Queue {
   std::vector<Recipe> waiting_;
   std::vector<Recipe> late_;  // see Note [What waits longer]
   std::vector<Recipe> made_;  // those of the last run, for what is saved next
+  std::vector<std::shared_ptr<Again>>
+      fresh_;  // what was saved as a recipe since the last step came
+  bool leaves_recipes_ = true;
   bool running_ = false;
 };
 

@@ -340,6 +340,7 @@ void Queue::flush(const char* why, const char* by, const TensorImpl* asked) {
   // (Even if it is nothing: then those are let go that nobody wants any more.)
   if (auto wanted = late_for(asked); !wanted.empty() || (!asked && !late_.empty()))
     run_late(std::move(wanted), told);
+  if (!asked) forget_made();
 }
 
 // ---- products: see Note [Products that wait] ----
@@ -434,6 +435,7 @@ void Queue::run_waiting(Report::Flush* told, const TensorImpl* asked) {
   if (waiting_.empty()) return;
   forget_made();
   Plan plan;
+  plan.leaves_recipes = leaves_recipes_;
   for (size_t s = 0; s < waiting_.size(); ++s) {
     for (int i = 0; i < waiting_[s].operand_count(); ++i)
       plan.made_by[3 * s + size_t(i)] = int16_t(number_of(waiting_[s].operands[size_t(i)]));

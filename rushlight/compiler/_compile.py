@@ -109,8 +109,8 @@ def compile(
     ``wait_for_code`` (on a GPU, kernels are waited for instead of running ops one by one while they
     are compiled; False), ``recompute`` (whether tensors saved for backward that are cheap to make
     are made again there instead of being kept: True does so on a GPU for those of a MiB or more, a
-    number on all devices from as many bytes on; True). Others, which PyTorch's compiler has, have no
-    effect.
+    number on all devices from as many bytes on; True). Others, which PyTorch's compiler has, have
+    no effect.
 
     Arguments:
         model: a function or a module.

@@ -13,6 +13,7 @@ from rushlight import _C
 from rushlight.compiler._compile import Options, call_fused
 
 COUNTERS = ("deferred", "dropped", "passes", "fused", "unfused", "flushes", "not_kept")
+NOT_KEPT = COUNTERS.index("not_kept")
 FROZEN_COUNTERS = ("recorded", "replayed", "audited", "python")
 
 
@@ -164,10 +165,10 @@ def explain(
         return fn(*args, **kwargs) if frozen else call_fused(settings, fn, args, kwargs)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        before = _C._deferred_counters()[-1]
+        before = _C._deferred_counters()[NOT_KEPT]
         result, flushes = _C._deferred_report(lambda: call(args, kwargs))
         lines = frozen.lines() if frozen else []
-        not_kept = _C._deferred_counters()[-1] - before
+        not_kept = _C._deferred_counters()[NOT_KEPT] - before
         return Explanation(result, [_flush(f) for f in flushes], lines, not_kept)
 
     return run
@@ -181,7 +182,8 @@ def stats() -> dict[str, int]:
 
     ``deferred`` ops, of which ``dropped`` were never computed, ``fused`` ran in ``passes``, and
     ``unfused`` ran one by one; ``flushes`` is how often what waited had to run; ``not_kept`` bytes
-    that were saved for backward are made again there. Of frozen functions, in all threads: calls ``recorded``, ``replayed``, ``audited``, left to ``python``.
+    that were saved for backward are made again there. Of frozen functions, in all threads: calls
+    ``recorded``, ``replayed``, ``audited``, left to ``python``.
 
     Example:
         >>> f = rl.compile(lambda x: (x + 1).relu() * 2, options={"least_elements": 0})
@@ -190,7 +192,7 @@ def stats() -> dict[str, int]:
         >>> rl.compiler.stats()["deferred"]
         3
     """
-    now = dict(zip(COUNTERS, _C._deferred_counters(), strict=True))
+    now = dict(zip(COUNTERS, _C._deferred_counters(), strict=False))
     frozen = sys.modules.get("rushlight.compiler._frozen")
     told = {name: now[name] - _since[name] for name in COUNTERS}
     return told | (frozen.counts() if frozen else dict.fromkeys(FROZEN_COUNTERS, 0))
@@ -204,6 +206,6 @@ def reset() -> None:
         >>> rl.compiler.stats()["deferred"]
         0
     """
-    _since.update(zip(COUNTERS, _C._deferred_counters(), strict=True))
+    _since.update(zip(COUNTERS, _C._deferred_counters(), strict=False))
     if "rushlight.compiler._frozen" in sys.modules:
         sys.modules["rushlight.compiler._frozen"].forget()

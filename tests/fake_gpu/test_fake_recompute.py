@@ -46,7 +46,7 @@ print(json.dumps(found))
     # A unit keeps its input in bfloat16, and neither its cast to float32, nor the norm's result in
     # float32, nor the convolution's input in bfloat16.
     assert off[0] - on[0] == 4 * (2 + 2 + 1 - 1) * HALF
-    assert on[1] < off[1] - 3 * 4 * HALF
+    assert on[1] < off[1] - 7 * HALF
 
 
 def test_graphs_that_are_dropped_or_kept_leave_nothing(run_with_cudnn):
@@ -54,26 +54,26 @@ def test_graphs_that_are_dropped_or_kept_leave_nothing(run_with_cudnn):
 f = compiled(True)
 f().backward()
 model.zero_grad()
-before, watchers = cuda.memory_allocated(), rl._C._write_watchers()
+before, watchers = cuda.memory_allocated(), rl._C._deferred_counters()[-1]
 for how in ("dropped", "kept", "twice"):
     loss = f()
-    assert rl._C._write_watchers() > watchers
+    assert rl._C._deferred_counters()[-1] > watchers
     if how != "dropped":
         loss.backward(retain_graph=True)
     if how == "twice":
         loss.backward()
     del loss
     model.zero_grad()
-    assert (cuda.memory_allocated(), rl._C._write_watchers()) == (before, watchers), how
+    assert (cuda.memory_allocated(), rl._C._deferred_counters()[-1]) == (before, watchers), how
 print(rl.compiler.stats()["not_kept"] > 0)
 """) == ["True"]  # fmt: skip
 
 
 def test_a_write_computes_what_reads_the_memory(run_with_cudnn):
     (line,) = run_with_cudnn(UNIT + """
-x = rl.ones(8, 32, 64, 64, device="cuda")
+x = rl.ones(8, 32, 64, 64, device="cuda", dtype=rl.bfloat16)
 w = rl.ones(32, 32, 1, 1, device="cuda", requires_grad=True)
-f = rl.compile(lambda: F.conv2d(F.silu(x.bfloat16()).float() * 2, w), options={"recompute": True})
+f = rl.compile(lambda: F.conv2d(F.silu(x).float() * 2, w), options={"recompute": True})
 def grown(act):
     out = f()
     before = cuda.memory_allocated()
@@ -84,26 +84,23 @@ def beside():
     other.wait_stream(cuda.current_stream())
     with cuda.stream(other):
         x.add_(1)
-def captured():
-    x.sin_()
 graph = cuda.CUDAGraph()
 with cuda.graph(graph):
     x.mul_(2)
 print(json.dumps([grown(a) for a in (lambda: None, lambda: x.add_(1), lambda: x.data.zero_(),
-                  lambda: x.data_ptr(), beside, graph.replay, captured)]))
+                  beside, graph.replay, lambda: x.data_ptr(), lambda: x.sin_())]))
 """)  # fmt: skip
-    nothing, *grown = json.loads(line)
-    assert nothing == 0
-    # Once its address is given out x may change unseen, so nothing is left to backward any more.
-    assert grown[:2] == [2 * HALF] * 2 and grown[2] == 2 * HALF and grown[3:] == [0, 0, 0]
+    # The step that reads x is computed; where anything may be written to, what was saved. Once its
+    # address is given out x may change unseen, so nothing is left to backward any more.
+    assert json.loads(line) == [0, HALF, HALF, HALF, 2 * HALF, HALF, 0]
 
 
 def test_a_write_in_another_stream_waits(run_with_cudnn, tmp_path):
     log = tmp_path / "log"
     run_with_cudnn(UNIT + """
-x = rl.ones(8, 32, 64, 64, device="cuda")
+x = rl.ones(8, 32, 64, 64, device="cuda", dtype=rl.bfloat16)
 w = rl.ones(32, 32, 1, 1, device="cuda", requires_grad=True)
-f = rl.compile(lambda: F.conv2d(F.silu(x) * 2, w), options={"recompute": True})
+f = rl.compile(lambda: F.conv2d(F.silu(x).float() * 2, w), options={"recompute": True})
 own, other = cuda.Stream(), cuda.Stream()
 with cuda.stream(own):
     out = f()
@@ -119,6 +116,5 @@ out.sum().backward()
     lines = log.read_text().splitlines()
     after = lines[lines.index("now") + 1 :]
     place = {name: next(i for i, line in enumerate(after) if name in line)
-             for name in ("Silu", "Mul", "Add")}  # fmt: skip
-    assert place["Silu"] < place["Mul"] < place["Add"], after
-
+             for name in ("Silu", "Add")}  # fmt: skip
+    assert place["Silu"] < place["Add"], after

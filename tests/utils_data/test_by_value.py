@@ -178,7 +178,6 @@ CHECKS = [
     lambda: (Sub.known, Registered.Inner.v, factorial(5), counter()(), search()),
     lambda: (Net()(torch.ones(1, 2)).shape, Double.apply(torch.ones(1)).item()),
     lambda: (annotated(1), annotated.__annotations__, annotated.__doc__),
-    lambda: (Item.__annotations__, Sub.__annotations__, Options.__annotations__),
     lambda: manager().__enter__(),
 ]
 

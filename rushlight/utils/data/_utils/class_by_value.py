@@ -17,7 +17,7 @@ __all__ = ["reduce_class"]
 _NOT_COPIED = {
     "__dict__", "__weakref__", "__module__", "__qualname__", "_abc_impl", "__class__", "__slots__",
     "__orig_bases__", "__mro_entries__", "__annotations__", "__annotations_cache__",
-    "__annotate_func__",
+    "__annotate_func__", "__classdictcell__",
 }  # fmt: skip
 
 

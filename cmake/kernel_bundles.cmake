@@ -19,14 +19,14 @@ if(archs AND NOT RUSHLIGHT_SANITIZE)
   target_link_libraries(pack_kernels PRIVATE rushlight Threads::Threads)
   set(list "${CMAKE_CURRENT_SOURCE_DIR}/rushlight/cuda/warmup_kernels.txt")
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" -c "import sysconfig; print(sysconfig.get_path('purelib'))"
-    OUTPUT_VARIABLE site_packages OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/tools/site_folders.py"
+    OUTPUT_VARIABLE site_folders OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   file(GLOB kernel_sources CONFIGURE_DEPENDS "${RUSH_CSRC}/functors/*.h" "${RUSH_CSRC}/cuda/kernels/*")
   set(stamp "${CMAKE_BINARY_DIR}/kernel_bundles.stamp")
   # The compiler's flags are not among the sources: they stand in nvrtc.cpp.
   add_custom_command(
     OUTPUT "${stamp}"
-    COMMAND "${CMAKE_COMMAND}" -E env "RUSHLIGHT_LIBRARY_PATH=${site_packages}"
+    COMMAND "${CMAKE_COMMAND}" -E env "RUSHLIGHT_LIBRARY_PATH=${site_folders}"
             "RUSHLIGHT_KERNEL_CACHE=${CMAKE_BINARY_DIR}/kernels" "$<TARGET_FILE:pack_kernels>"
             "${list}" "${bundles}" ${archs}
     COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"

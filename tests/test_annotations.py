@@ -4,12 +4,16 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import sys
 import typing
 import warnings
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import rushlight as rl
+from rushlight._annotations import own_annotations
 
 PACKAGE = Path(rl.__file__).parent
 # Methods with two underscores that programs call by themselves, or write in subclasses.
@@ -141,3 +145,27 @@ def test_annotations_can_be_read_at_run_time():
             except NameError as error:
                 unreadable.append(f"{function.__module__}.{function.__qualname__}: {error}")
     assert not unreadable, "\n".join(unreadable)
+
+
+def test_a_class_has_its_own_annotations_and_not_its_bases():
+    class Base:
+        a: int
+
+    class Derived(Base):
+        b: str
+
+    class Plain(Derived):
+        pass
+
+    def function(x: float) -> None: ...
+
+    found = [own_annotations(of) for of in (Base, Derived, Plain, function)]
+    assert found == [{"a": int}, {"b": str}, {}, {"x": float, "return": None}]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="Python 3.14 evaluates annotations late")
+def test_annotations_that_name_what_is_not_there_are_text():
+    space = {}
+    exec("class Late:\n    x: Absent\ndef late(y: Absent): ...\n", space)
+    assert own_annotations(space["Late"]) == {"x": "Absent"}
+    assert own_annotations(space["late"]) == {"y": "Absent"}

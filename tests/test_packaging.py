@@ -1,10 +1,12 @@
 """What the built files and the source tree promise: symbols, sizes, imports, include arrows."""
 
+import os
 import pathlib
 import re
 import struct
 import subprocess
 import sys
+import sysconfig
 import zlib
 
 import pytest
@@ -64,6 +66,18 @@ def test_cuda_sources_lie_beside_the_library():
         shipped = {p.name: p.read_text() for p in (PACKAGE / "lib" / "csrc" / folder).iterdir()}
         sources = [p for p in (CSRC / folder).iterdir() if p.suffix in (".h", ".cu")]
         assert shipped == {p.name: p.read_text() for p in sources}, "build again"
+
+
+def test_the_build_finds_what_pip_installs_for_it_apart(tmp_path):
+    """As pip's build isolation does: a folder of packages that the environment knows nothing of."""
+    apart = tmp_path / "overlay" / "lib" / "site-packages"
+    apart.mkdir(parents=True)
+    (tmp_path / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({str(apart)!r})\n")
+    command = [sys.executable, str(ROOT / "tools" / "site_folders.py")]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    folders = done.stdout.strip().split(os.pathsep)
+    assert {str(apart), sysconfig.get_path("purelib")} <= set(folders)
 
 
 def test_import_is_light():

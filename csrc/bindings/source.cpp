@@ -149,10 +149,6 @@ bool g_fast = false;
 constinit thread_local SourcePoint t_fixed __attribute__((tls_model("initial-exec")));
 constinit thread_local bool t_is_fixed __attribute__((tls_model("initial-exec"))) = false;
 
-// The user's function that asked last: loops come back to it.
-PyCodeObject* g_last_code = nullptr;
-uint32_t g_last_number = 0;
-
 // Through the public API: slower, and right for every version. Shows calls from the innermost on,
 // until visit(point) is false.
 template <class F>
@@ -185,6 +181,10 @@ SourcePoint slow_here(PyThreadState* state) noexcept {
 }
 
 #if RUSH_FAST_FRAMES
+// The user's function that asked last: loops come back to it.
+PyCodeObject* g_last_code = nullptr;
+uint32_t g_last_number = 0;
+
 [[gnu::noinline]] SourcePoint walk(const void* at) noexcept {
   SourcePoint innermost_point;
   while (at) {

@@ -79,7 +79,16 @@ def is_assert(frame: FrameType) -> bool:
     if here is None:
         return False
     at, found = here
-    after = [i.opname for i in found[at : at + 4]]
-    after = [name for name in after if name not in ("TO_BOOL", "COMPARE_OP", "NOP", "COPY")]
-    jump = next((i for i, name in enumerate(after) if "POP_JUMP" in name and "TRUE" in name), None)
-    return jump is not None and "LOAD_ASSERTION_ERROR" in after[jump : jump + 2]
+    after = [i for i in found[at : at + 5] if i.opname not in _BETWEEN]
+    names = [i.opname for i in after]
+    jump = next((i for i, name in enumerate(names) if "POP_JUMP" in name and "TRUE" in name), None)
+    return jump is not None and any(_is_assertion_error(i) for i in after[jump : jump + 2])
+
+
+_BETWEEN = ("TO_BOOL", "COMPARE_OP", "NOP", "COPY", "NOT_TAKEN")
+
+
+def _is_assertion_error(instruction: dis.Instruction) -> bool:
+    if instruction.opname == "LOAD_COMMON_CONSTANT":  # since Python 3.14
+        return instruction.argrepr == "AssertionError"
+    return instruction.opname == "LOAD_ASSERTION_ERROR"

@@ -30,14 +30,15 @@ Tag: py3-none-any
 
 def split_off(tree: pathlib.Path, version: str, out: pathlib.Path) -> pathlib.Path:
     """Moves the kernels out of an unpacked wheel into one of their own."""
+    made = tree / "rushlight" / "lib" / "kernels"
+    if not list(made.glob("*.kernels")):
+        raise SystemExit("the wheel has no compiled kernels: was NVRTC there when it was built?")
     own = tree.parent / "kernels"
     place = own / "rushlight" / "lib"
     info = own / f"rushlight_kernels-{version}.dist-info"
     place.mkdir(parents=True)
     info.mkdir()
-    shutil.move(tree / "rushlight" / "lib" / "kernels", place / "kernels")
-    if not list((place / "kernels").glob("*.kernels")):
-        raise SystemExit("the wheel has no compiled kernels: was NVRTC there when it was built?")
+    shutil.move(made, place / "kernels")
     (info / "METADATA").write_text(METADATA.format(version=version))
     (info / "WHEEL").write_text(WHEEL)
     wheel = out / f"rushlight_kernels-{version}-py3-none-any.whl"

@@ -16,6 +16,7 @@ import typing
 import weakref
 
 from rushlight import _C
+from rushlight._annotations import own_annotations
 from rushlight.jit._script.errors import ScriptError, refuse
 from rushlight.jit._script.source import Source, is_ignored
 
@@ -166,7 +167,7 @@ class Constructor(Source):
 
     def _declared(self, cls):
         """Annotations of attributes that stand in the class."""
-        for name, hint in vars(cls).get("__annotations__", {}).items():
+        for name, hint in own_annotations(cls).items():
             if name in self.fields and "ClassVar" not in str(hint):
                 target = ast.Name(f"{self.me}.{name}", ast.Store())
                 note = ast.parse(hint, mode="eval").body if isinstance(hint, str) else None

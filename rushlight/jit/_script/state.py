@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 from rushlight import _C
+from rushlight._annotations import own_annotations
 from rushlight.jit._script import classes
 from rushlight.jit._script import types as t
 from rushlight.jit._script.errors import ScriptError, refuse
@@ -102,7 +103,7 @@ class State:
         import typing
 
         for cls in type(module).__mro__:
-            found = vars(cls).get("__annotations__", {}).get(name)
+            found = own_annotations(cls).get(name)
             if found is None:
                 continue
             if cls.__module__.split(".")[0] == "rushlight":

@@ -19,6 +19,7 @@ import types
 import typing
 from multiprocessing.reduction import ForkingPickler
 
+from rushlight._annotations import own_annotations
 from rushlight.multiprocessing.reductions import Carrier
 from rushlight.utils.data._utils.class_by_value import reduce_class
 
@@ -158,7 +159,7 @@ def _reduce_function(function):
         "defaults": function.__defaults__,
         "kwdefaults": function.__kwdefaults__,
         "dict": function.__dict__,
-        "annotations": function.__annotations__,
+        "annotations": own_annotations(function),
         "doc": function.__doc__,
         "qualname": function.__qualname__,
     }

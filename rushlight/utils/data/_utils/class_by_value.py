@@ -10,11 +10,14 @@ import sys
 import types
 import typing
 
+from rushlight._annotations import own_annotations
+
 __all__ = ["reduce_class"]
 
 _NOT_COPIED = {
     "__dict__", "__weakref__", "__module__", "__qualname__", "_abc_impl", "__class__", "__slots__",
-    "__orig_bases__", "__mro_entries__",
+    "__orig_bases__", "__mro_entries__", "__annotations__", "__annotations_cache__",
+    "__annotate_func__", "__classdictcell__",
 }  # fmt: skip
 
 
@@ -36,11 +39,15 @@ def reduce_class(cls):
 
 
 def _attributes(cls, without):
-    return {
+    found = {
         name: value
         for name, value in cls.__dict__.items()
         if name not in _NOT_COPIED and name not in without
     }
+    # As they are, not the function that Python 3.14 computes them by: it holds all of the class.
+    if annotations := own_annotations(cls):
+        found["__annotations__"] = annotations
+    return found
 
 
 def _make_class(meta, name, qualname, module, bases, slots):

@@ -23,7 +23,9 @@ bool is_cheap(const Recipe& r) {
   if (r.sums || r.product || r.kind == FusedStep::Kind::Join) return false;
   if (r.kind != FusedStep::Kind::Rows) return true;
   const RowOp fn = r.row->fn;
-  return fn == RowOp::Scale || fn == RowOp::Groups || fn == RowOp::Channels;
+  // (Not batch norm's: with it a step of ResNet-50 took 22.2 ms instead of 19.7, of MobileNetV2 13.0
+  // instead of 10.7. Networks with it are made of such passes.)
+  return fn == RowOp::Scale || fn == RowOp::Groups;
 }
 
 bool lies_like(const Tensor& form, const Tensor& t) {

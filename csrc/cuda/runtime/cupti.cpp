@@ -350,6 +350,7 @@ std::string enable_all(Recording& r) {
 }
 
 int start(std::string& why_not) {
+  find_library();  // which takes locks that come before this one
   Recording& r = recording();
   const std::lock_guard lock(r.mutex);
   const auto free = std::find(std::begin(r.taken), std::end(r.taken), false);

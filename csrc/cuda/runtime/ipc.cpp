@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "core/layout.h"
 #include "core/mutex.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/foreign.h"
@@ -46,6 +47,7 @@ CUipcHandle handle_from(const std::string& bytes) {
 std::string point_behind(Stream* stream) {
   static Mutex mutex{LockRank::Streams};
   static auto* events = new std::map<Stream*, std::unique_ptr<Event>>;
+  flush_pending("memory is sent to another process");  // takes locks that come before this one
   std::lock_guard lock(mutex);
   auto& event = (*events)[stream];
   if (!event) event = std::make_unique<Event>(false, true);

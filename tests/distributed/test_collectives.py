@@ -100,7 +100,7 @@ def test_groups_that_are_gone_keep_no_shared_memory():
 
         dist.all_reduce(rl.ones(800_000))
         before = shared()
-        assert before >= 2048  # of the group of all
+        assert before > 0  # of the group of all: fewer where ranks seldom wait for each other
         for _ in range(20):
             group = dist.new_group()
             x = rl.ones(800_000)
@@ -110,7 +110,7 @@ def test_groups_that_are_gone_keep_no_shared_memory():
             dist.destroy_process_group(group)
             del group
             dist.barrier()
-        assert shared() - before < 20 * 2048 / 4, shared() - before
+        assert shared() - before < 20 * before / 4, (shared(), before)
         """)
 
 

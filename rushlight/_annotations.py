@@ -15,8 +15,8 @@ def own_annotations(of: Any) -> dict[str, Any]:
     try:
         return inspect.get_annotations(of)
     except NameError:
-        if sys.version_info < (3, 14):
-            raise
-        import annotationlib
+        if sys.version_info >= (3, 14):
+            import annotationlib
 
-        return annotationlib.get_annotations(of, format=annotationlib.Format.STRING)
+            return annotationlib.get_annotations(of, format=annotationlib.Format.STRING)
+        raise

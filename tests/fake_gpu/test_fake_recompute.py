@@ -118,3 +118,13 @@ out.sum().backward()
     place = {name: next(i for i, line in enumerate(after) if name in line)
              for name in ("Silu", "Add")}  # fmt: skip
     assert place["Silu"] < place["Add"], after
+
+
+def test_images_behind_batch_norms_are_kept(run_with_cudnn):
+    assert run_with_cudnn(UNIT + """
+def layers():
+    return nn.Conv2d(32, 32, 3, bias=False), nn.BatchNorm2d(32), nn.ReLU()
+images = nn.Sequential(*layers(), *layers()).cuda()
+rl.compile(lambda: images(image).mean())().backward()
+print(rl.compiler.stats()["not_kept"])
+""") == ["0"]  # fmt: skip

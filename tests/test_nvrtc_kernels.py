@@ -687,6 +687,12 @@ def few_rows_kernels():
         yield t, [f"rush::few_rows<{CPP[t]}, {rows}>" for rows in range(1, 5)]
 
 
+def split_product_kernels():
+    layouts = itertools.product(("true", "false"), ("RightByRows", "RightByColumns"))
+    names = [f"rush::split_product<{left}, rush::{right}>" for left, right in layouts]
+    yield "f32", [*names, "rush::join_parts"]
+
+
 def weight_only_kernels():
     for t in ("bf16", "f16"):
         names = [f"rush::int8_rows<{CPP[t]}, {tiles}>" for tiles in (1, 2, 4)]
@@ -790,6 +796,7 @@ FILES = {
     "attention.cu": attention_kernels,
     "attention_hopper.cu": hopper_attention_kernels,
     "few_rows.cu": few_rows_kernels,
+    "split_product_hopper.cu": split_product_kernels,
     "write_at.cu": write_at_kernels,
     "odd_rows.cu": odd_rows_kernels,
     "weight_only.cu": weight_only_kernels,
@@ -816,8 +823,9 @@ def test_every_kernel_is_compiled():
         text = (KERNELS / file).read_text()
         if file in ("special.cu", "attention_hopper.cu"):  # kernels of another file, made otherwise
             continue
-        defined = set(re.findall(r"__global__ void.*?\b(\w+)\([\w<>.()]+ args", text, re.S))
-        named = {re.match(r"rush::(\w+)<", n)[1] for _, names in kernels() for n in names}
+        type = r"(?:const __grid_constant__ )?[\w<>.()]+"
+        defined = set(re.findall(rf"__global__ void.*?\b(\w+)\({type} args", text, re.S))
+        named = {re.match(r"rush::(\w+)", n)[1] for _, names in kernels() for n in names}
         assert defined == named, file
 
 

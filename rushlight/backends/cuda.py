@@ -47,11 +47,28 @@ class _Matmul:
     def allow_tf32(self, value):
         _cuda.set_matmul_tf32(bool(value))
 
+    @property
+    def fp32_precision(self) -> str:
+        """How float32 products are computed.
+
+        "tf32": in 10-bit mantissas. "none", the default: at float32's precision, by tensor cores
+        where that is faster. "ieee": by float32 arithmetic alone.
+        """
+        if _cuda.get_matmul_tf32():
+            return "tf32"
+        return "none" if _cuda.get_split_float32() else "ieee"
+
+    @fp32_precision.setter
+    def fp32_precision(self, value):
+        if value not in ("none", "ieee", "tf32"):
+            raise RuntimeError(f"fp32_precision: expected 'none', 'ieee' or 'tf32', got {value!r}")
+        _cuda.set_matmul_tf32(value == "tf32")
+        _cuda.set_split_float32(value != "ieee")
+
     def __init__(self) -> None:
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
         self.allow_fp16_accumulation = False
-        self.fp32_precision = "none"
 
 
 class _PlanCache:

@@ -56,12 +56,21 @@ inline FiberBarrier block_barrier;
 #define __global__ inline
 #define __shared__ static
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 template <class T>
 T __ldcg(const T* p) {
   return *p;
 }
 inline void __syncthreads() { block_barrier.arrive_and_wait(); }
+inline int __syncthreads_or(int vote) {
+  static int any;
+  if (threadIdx.x == 0) any = 0;
+  __syncthreads();
+  any |= vote != 0;
+  __syncthreads();
+  return any;
+}
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 inline unsigned atomicCAS(unsigned* p, unsigned expected, unsigned value) {
   return std::atomic_ref(*p).compare_exchange_strong(expected, value), expected;

@@ -6,7 +6,9 @@
 #define RUSH_TENSOR_CORE_ON_CPU
 
 #include <array>
+#include <bitset>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "cuda_on_cpu.h"
@@ -20,7 +22,7 @@ struct WarpTable {
   u32 words[32][8];
   const void* rows[32];
 };
-inline std::array<WarpTable, 4> warp_tables;
+inline std::array<WarpTable, 8> warp_tables;
 
 inline WarpTable& warp_table() { return warp_tables[threadIdx.x / 32]; }
 inline int lane_number() { return int(threadIdx.x % 32); }
@@ -96,9 +98,34 @@ inline u32 word_of_lane(u32 x, u32 lane) { return __shfl_sync(0xffffffffu, x, la
 // ---- warpgroups, see Note [Warpgroups] in warpgroup.h ----
 
 inline void begin_products() {}
+inline void commit_products() {}
+inline void wait_for_products() {}
 inline void finish_products() {}
 inline void show_to_products() {}
 inline u32 read_again(const u32* word) { return *word; }
+// Of 256 threads each, of which 128 may be ahead, but not by two: then a GPU takes them for all.
+struct Meeting {
+  FiberBarrier barrier{256};
+  std::bitset<256> here;
+  void come() {
+    if (here[threadIdx.x]) std::abort();
+    here[threadIdx.x] = true;
+    if (here.all()) here.reset();
+  }
+};
+inline std::array<Meeting, 16> meetings;
+inline void announce_at(int number) {
+  Meeting& m = meetings[size_t(number)];
+  m.come();
+  if (++m.barrier.arrived < m.barrier.size) return;
+  m.barrier.arrived = 0;
+  ++m.barrier.round;
+}
+inline void meet_at(int number) {
+  Meeting& m = meetings[size_t(number)];
+  m.come();
+  m.barrier.arrive_and_wait();
+}
 
 struct TilePlace {
   const char* at;

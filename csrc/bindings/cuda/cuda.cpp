@@ -243,6 +243,7 @@ bool init_cuda(PyObject* module) {
   add_storage(m);
   add_graphs(m);
   add_setting<&Settings::matmul_tf32>(m, "matmul_tf32");
+  add_setting<&Settings::split_float32>(m, "split_float32");
   add_setting<&Settings::convolution_tf32>(m, "convolution_tf32");
   add_setting<&Settings::cudnn_enabled>(m, "cudnn_enabled");
   add_setting<&Settings::cudnn_benchmark>(m, "cudnn_benchmark");

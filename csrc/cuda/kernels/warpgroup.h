@@ -6,7 +6,8 @@
 // shared memory. Its rows are 128 bytes long (64 elements) and lie end to end from a multiple of
 // 1,024 bytes on; the 16 bytes at place p of row r lie at place p ^ (r % 8).
 // The products run by themselves: begin_products() before the first, finish_products() after the
-// last, and nobody touches their registers or tiles in between.
+// last, and nobody touches their registers or tiles in between. Who has other work meanwhile calls
+// commit_products() behind the last and wait_for_products() after that work.
 // tests/cpp/tensor_core_on_cpu.h has the same functions for the tests.
 #pragma once
 
@@ -19,14 +20,22 @@ inline constexpr int kTileColumns = 64;  // elements of a tile's row
 #ifndef RUSH_TENSOR_CORE_ON_CPU
 
 RUSH_FN void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+RUSH_FN void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+RUSH_FN void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 RUSH_FN void finish_products() {
-  asm volatile(
-      "wgmma.commit_group.sync.aligned;\n"
-      "wgmma.wait_group.sync.aligned 0;" ::
-          : "memory");
+  commit_products();
+  wait_for_products();
 }
 // What threads have written to shared memory is seen by the products after the next barrier.
 RUSH_FN void show_to_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Two warpgroups meet: who has to wait for the other calls meet_at, who only lets it go on announce_at.
+RUSH_FN void meet_at(int number) {
+  asm volatile("barrier.cta.sync.aligned %0, 256;" ::"r"(number) : "memory");
+}
+RUSH_FN void announce_at(int number) {
+  asm volatile("barrier.cta.arrive.aligned %0, 256;" ::"r"(number) : "memory");
+}
 
 // A word of shared memory, whatever was read there before.
 RUSH_FN u32 read_again(const u32* word) {

@@ -1,5 +1,5 @@
 // Matrix products on GPUs: cuBLASLt for floating types, kernels/matmul.cu for integers and for what
-// is small, row_products.h for some in half precision.
+// is small, row_products.h for some in half precision, split_product.h for large ones of float32 on Hopper.
 //
 // cuBLASLt counts columns first. A matrix whose rows lie end to end is, column by column, its
 // transpose; so out = a @ b is asked for as out^T = b^T @ a^T, and each factor is passed as it
@@ -14,6 +14,7 @@
 
 #include "cuda/linalg/matmul.h"
 #include "cuda/linalg/row_products.h"
+#include "cuda/linalg/split_product.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/library_call.h"
 #include "cuda/runtime/loops.h"
@@ -229,6 +230,9 @@ bool multiply(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar&
     aligned.copy_back(to, out);
     return true;
   }
+  if (!tf32 &&
+      multiply_split(a, b, out, alpha, beta, static_cast<const float*>(after.bias), after.relu))
+    return true;
   Columns c;
   as_columns(out, true, c);
   const bool swapped = !c.transposed;  // out's rows lie end to end: compute out^T = b^T @ a^T

@@ -82,9 +82,9 @@ class CudaGraph final : public DeviceGraph {
 uint64_t switches() {
   const Settings& s = settings();
   uint64_t bits = attention_backends();
-  for (const bool on :
-       {s.matmul_tf32.load(), s.convolution_tf32.load(), s.cudnn_enabled.load(),
-        s.cudnn_benchmark.load(), s.cudnn_deterministic.load(), s.deterministic_algorithms.load()})
+  for (const bool on : {s.matmul_tf32.load(), s.split_float32.load(), s.convolution_tf32.load(),
+                        s.cudnn_enabled.load(), s.cudnn_benchmark.load(),
+                        s.cudnn_deterministic.load(), s.deterministic_algorithms.load()})
     bits = bits << 1 | uint64_t(on);
   return bits;
 }

@@ -10,6 +10,8 @@ namespace rush::cuda {
 
 struct Settings {
   std::atomic<bool> matmul_tf32{false};  // float32 products in 10-bit mantissas
+  std::atomic<bool> split_float32{
+      true};  // float32 products may be sums of products of bfloat16 pieces
   std::atomic<bool> convolution_tf32{true};
   std::atomic<bool> cudnn_enabled{true}, cudnn_benchmark{false}, cudnn_deterministic{false};
   std::atomic<bool> deterministic_algorithms{false};

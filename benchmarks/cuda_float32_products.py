@@ -1,13 +1,15 @@
-"""Products of float32 matrices on a GPU: ours by tensor cores, cuBLASLt's float32, PyTorch's; time and error.
+"""Products of float32 matrices on a GPU: ours by tensor cores, cuBLASLt's float32, PyTorch's.
 
     python benchmarks/cuda_float32_products.py [--rounds 5] [--report FILE]
 
-In turns, medians. Errors are the largest |result - exact| / (|a| @ |b|) of the first 512 rows, in units of 2^-24.
-PyTorch is asked where it is installed. Shapes: the linear layers of the models of Table 1 and of transformers in
-float32, forward (NT) and both gradients (NN, TN).
+In turns, medians. Errors are the largest |result - exact| / (|a| @ |b|) of the first 512 rows, in
+units of 2^-24. PyTorch is asked where it is installed. Shapes: the linear layers of the models of
+Table 1 and of transformers in float32, forward (NT) and both gradients (NN, TN). Last, a product
+of which one number is NaN, whose rows are computed again in float32.
 """
 
 import argparse
+import functools
 import statistics
 
 import rushlight as rl
@@ -72,7 +74,8 @@ def main():
     lines = [
         f"# Products of float32 matrices on {rl.cuda.get_device_name()}",
         "",
-        "| what | m x n x k | ours, us | 10^12 per s | cuBLASLt, us | torch, us | ours to torch | error | float32's |",
+        "| what | m x n x k | ours, us | 10^12 per s | cuBLASLt, us | torch, us "
+        "| ours to torch | error | float32's |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     print("\n".join(lines))
@@ -90,7 +93,7 @@ def main():
         if torch:
             c, d = made(torch, m, n, k, kind)
             to = torch.empty(m, n, device="cuda")
-            ways["torch"] = (torch, lambda: torch.mm(c, d, out=to))
+            ways["torch"] = (torch, functools.partial(torch.mm, c, d, out=to))
         repeats = max(3, int(4e12 / (2 * m * n * k)))
         repeats = min(repeats, 200)
         times = {way: [] for way in ways}
@@ -103,11 +106,18 @@ def main():
         errors = [error(lambda p=p: ours(p), a, b) for p in ("none", "ieee")]
         peer = f"{t['torch']:.1f} | {t['ours'] / t['torch']:.2f}" if torch else " | "
         line = (
-            f"| {name} | {m} x {n} x {k} | {t['ours']:.1f} | {2 * m * n * k / t['ours'] / 1e6:.1f} | {t['lt']:.1f} | "
-            f"{peer} | {errors[0]:.2f} | {errors[1]:.2f} |"
+            f"| {name} | {m} x {n} x {k} | {t['ours']:.1f} | {2 * m * n * k / t['ours'] / 1e6:.1f} "
+            f"| {t['lt']:.1f} | {peer} | {errors[0]:.2f} | {errors[1]:.2f} |"
         )
         lines.append(line)
         print(line, flush=True)
+    a, b = made(rl, 4096, 4096, 4096, "NT")
+    rl.backends.cuda.matmul.fp32_precision = "none"
+    for what, row in (("one number", 0), ("all numbers", slice(None))):
+        a[row, row] = float("nan")
+        took = timed(rl, lambda a=a: a @ b, 2)
+        lines += ["", f"4096 x 4096 x 4096 where {what} of a is NaN: {took:.0f} us."]
+        print(lines[-1], flush=True)
     if options.report:
         with open(options.report, "w") as file:
             file.write("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Float32 products by tensor cores (Note [Split products]): as precise as float32, and for what kind of product."""
+"""Float32 products by tensor cores (Note [Split products]): how precise, and which products."""
 
 import numpy as np
 import pytest

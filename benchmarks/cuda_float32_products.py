@@ -113,10 +113,10 @@ def main():
         print(line, flush=True)
     a, b = made(rl, 4096, 4096, 4096, "NT")
     rl.backends.cuda.matmul.fp32_precision = "none"
-    for what, row in (("one number", 0), ("all numbers", slice(None))):
+    for what, row in (("one number is", 0), ("all numbers are", slice(None))):
         a[row, row] = float("nan")
         took = timed(rl, lambda a=a: a @ b, 2)
-        lines += ["", f"4096 x 4096 x 4096 where {what} of a is NaN: {took:.0f} us."]
+        lines += ["", f"4096 x 4096 x 4096 of whose first factor {what} NaN: {took:.0f} us."]
         print(lines[-1], flush=True)
     if options.report:
         with open(options.report, "w") as file:

@@ -31,8 +31,8 @@
 
 namespace rush {
 
-inline constexpr int kDeep = 32;       // of k, at a time
-inline constexpr int kPieces = 3;      // high, middle, low
+inline constexpr int kDeep = 32;   // of k, at a time
+inline constexpr int kPieces = 3;  // high, middle, low
 inline constexpr int kSixteens = kDeep / 16;
 inline constexpr int kStage = 24 << 10;  // bytes of the right matrix's pieces, of one turn
 
@@ -78,7 +78,9 @@ struct Cursor {
   int number, k = 0, end = 0;
   Place place;
 
-  RUSH_FN explicit Cursor(const SplitProductArgs& all) : args(all), number(int(blockIdx.x)) { begin(); }
+  RUSH_FN explicit Cursor(const SplitProductArgs& all) : args(all), number(int(blockIdx.x)) {
+    begin();
+  }
   RUSH_FN void begin() {
     const Unit unit(args, number);
     k = unit.begin;
@@ -125,7 +127,8 @@ struct LeftPlace<true> {  // rows end to end: k is the inner dim
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         Pack<float, 4> four{};
-        if (k + int(threadIdx.x % 4 * 4) < end) four = *reinterpret_cast<const Pack<float, 4>*>(rows[r] + k);
+        if (k + int(threadIdx.x % 4 * 4) < end)
+          four = *reinterpret_cast<const Pack<float, 4>*>(rows[r] + k);
 #pragma unroll
         for (int j = 0; j < 4; ++j) to.x[r][s][j] = four.v[j];
       }
@@ -213,13 +216,16 @@ struct RightByColumns {
       const int c = first + column(i);
       to.x[i] = {};
       if (k + int(threadIdx.x % 8 * 4) < end)
-        to.x[i] = *reinterpret_cast<const Pack<float, 4>*>(columns + (c < args.n ? c : args.n - 1) * args.b_step + k);
+        to.x[i] = *reinterpret_cast<const Pack<float, 4>*>(
+            columns + (c < args.n ? c : args.n - 1) * args.b_step + k);
     }
   }
   RUSH_FN static char* at(char* tiles, int stage, int piece) {
     return piece < 2 ? tiles + stage * (16 << 10) : tiles + (32 << 10);
   }
-  RUSH_FN static int unit(int stage, int piece) { return piece < 2 ? piece * 4 : stage * 4; }  // the first 16 bytes
+  RUSH_FN static int unit(int stage, int piece) {
+    return piece < 2 ? piece * 4 : stage * 4;
+  }  // the first 16 bytes
   RUSH_FN static void write(char* tiles, int stage, const RightTurn& from) {
     const int q = threadIdx.x % 8, s = q / 4, t = q % 4;
 #pragma unroll
@@ -232,7 +238,8 @@ struct RightByColumns {
 #pragma unroll
         for (int p = 0; p < kPieces; ++p) {
           const int u = unit(stage, p) + 2 * s + half;
-          *reinterpret_cast<u32*>(at(tiles, stage, p) + row * 128 + (u ^ row % 8) * 16 + 4 * t) = pieces[p];
+          *reinterpret_cast<u32*>(at(tiles, stage, p) + row * 128 + (u ^ row % 8) * 16 + 4 * t) =
+              pieces[p];
         }
       }
     }
@@ -269,10 +276,11 @@ struct RightByRows {
       u32 low[kPieces], high[kPieces];
       split(low, from.x[i].v[0], from.x[i].v[1]);
       split(high, from.x[i].v[2], from.x[i].v[3]);
-      char* const at =
-          tiles + stage * kStage + lane / 16 * kHalf + row * 128 + (bytes / 16 ^ row % 8) * 16 + bytes % 16;
+      char* const at = tiles + stage * kStage + lane / 16 * kHalf + row * 128 +
+                       (bytes / 16 ^ row % 8) * 16 + bytes % 16;
 #pragma unroll
-      for (int p = 0; p < kPieces; ++p) *reinterpret_cast<Pack<u32, 2>*>(at + p * 2 * kHalf) = {low[p], high[p]};
+      for (int p = 0; p < kPieces; ++p)
+        *reinterpret_cast<Pack<u32, 2>*>(at + p * 2 * kHalf) = {low[p], high[p]};
     }
   }
   RUSH_FN static auto tile(char* tiles, int stage, int piece, int s) {
@@ -291,13 +299,15 @@ RUSH_FN float finished(const SplitProductArgs& args, float sum, const float* out
 }
 
 // Two neighbours of a row; `step` leads from row to row of out.
-RUSH_FN void write_sums(const SplitProductArgs& args, float* out, i64 step, int row, int column, const float* sums) {
+RUSH_FN void write_sums(const SplitProductArgs& args, float* out, i64 step, int row, int column,
+                        const float* sums) {
   if (row >= args.m) return;
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
     if (column + c >= args.n) return;
     float* const to = out + row * step + column + c;
-    *to = args.parts ? sums[c] : finished(args, sums[c], to, args.bias ? args.bias[column + c] : 0.0f);
+    *to = args.parts ? sums[c]
+                     : finished(args, sums[c], to, args.bias ? args.bias[column + c] : 0.0f);
   }
 }
 
@@ -318,7 +328,8 @@ RUSH_FN void write_tile(const SplitProductArgs& args, float* out, i64 step, int 
   Two bias[kSplitColumns / 8] = {};
   if (args.bias) {
 #pragma unroll
-    for (int n = 0; n < kSplitColumns / 8; ++n) bias[n] = *reinterpret_cast<const Two*>(args.bias + column + 8 * n);
+    for (int n = 0; n < kSplitColumns / 8; ++n)
+      bias[n] = *reinterpret_cast<const Two*>(args.bias + column + 8 * n);
   }
 #pragma unroll
   for (int n = 0; n < kSplitColumns / 8; ++n)
@@ -330,30 +341,37 @@ RUSH_FN void write_tile(const SplitProductArgs& args, float* out, i64 step, int 
     }
 }
 
-// The same in float32, for what has no pieces: slow, and rare. A thread has two rows, and two columns of every eight.
+// The sums of a thread in float32, for what has no pieces: slow, and rare.
 template <bool left_by_rows, class Right>
-RUSH_FN_CALLED void compute_plainly(const SplitProductArgs& args, const Unit& unit, float* out, i64 step, int row,
-                                    int column) {
+RUSH_FN void add_up_plainly(float (&sums)[kSplitColumns / 8][4], const SplitProductArgs& args,
+                            const Unit& unit, int row, int column) {
+  const auto inside = [](int i, int size) { return i64(i < size ? i : size - 1); };
+  const i64 a_inner = left_by_rows ? 1 : args.a_step, a_outer = left_by_rows ? args.a_step : 1;
+  const i64 b_inner = Right::kAcross ? args.b_step : 1, b_outer = Right::kAcross ? 1 : args.b_step;
   const float* const a = args.a + unit.batch * args.a_batch;
   const float* const b = args.b + unit.batch * args.b_batch;
-  for (int r = 0; r < 2; ++r) {
-    for (int n = 0; n < kSplitColumns; n += 8) {
-      float sums[2] = {};
+#pragma unroll
+  for (int n = 0; n < kSplitColumns / 8; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sums[n][e] = 0;
+#pragma unroll 1
+  for (i64 k = unit.begin; k < unit.end; ++k) {
+    const float upper = a[inside(row, args.m) * a_outer + k * a_inner];
+    const float lower = a[inside(row + 1, args.m) * a_outer + k * a_inner];
+#pragma unroll
+    for (int n = 0; n < kSplitColumns / 8; ++n)
+#pragma unroll
       for (int c = 0; c < 2; ++c) {
-        if (row + r >= args.m || column + n + c >= args.n) continue;
-        for (int k = unit.begin; k < unit.end; ++k) {
-          const float x = left_by_rows ? a[(row + r) * args.a_step + k] : a[k * args.a_step + row + r];
-          const float y = Right::kAcross ? b[k * args.b_step + column + n + c] : b[(column + n + c) * args.b_step + k];
-          sums[c] = math::fma(x, y, sums[c]);
-        }
+        const float y = b[inside(column + 8 * n + c, args.n) * b_outer + k * b_inner];
+        sums[n][c] = math::fma(upper, y, sums[n][c]);
+        sums[n][2 + c] = math::fma(lower, y, sums[n][2 + c]);
       }
-      write_sums(args, out, step, row + r, column + n, sums);
-    }
   }
 }
 
 template <bool left_by_rows, class Right>
-RUSH_FN void write_unit(const SplitProductArgs& args, int number, const float (&sums)[kSplitColumns / 8][4]) {
+RUSH_FN void write_unit(const SplitProductArgs& args, int number,
+                        float (&sums)[kSplitColumns / 8][4]) {
   const Unit unit(args, number);
   float* out = args.out + unit.batch * args.out_batch;
   i64 step = args.out_row;
@@ -361,15 +379,17 @@ RUSH_FN void write_unit(const SplitProductArgs& args, int number, const float (&
     out = args.parts + (i64(unit.part) * args.batches + unit.batch) * args.m * args.n;
     step = args.n;
   }
-  const int row = unit.first_row + row_of_thread(), column = unit.first_column + int(threadIdx.x % 4 * 2);
+  const int row = unit.first_row + row_of_thread(),
+            column = unit.first_column + int(threadIdx.x % 4 * 2);
   float nothing = 0;  // NaN where a sum is infinite or NaN
 #pragma unroll
   for (int n = 0; n < kSplitColumns / 8; ++n)
 #pragma unroll
     for (int e = 0; e < 4; ++e) nothing = math::fma(sums[n][e], 0.0f, nothing);
   if (__ballot_sync(0xffffffffu, nothing != 0.0f))
-    return compute_plainly<left_by_rows, Right>(args, unit, out, step, row, column);
-  const bool whole = unit.first_row + kSplitRows <= args.m && unit.first_column + kSplitColumns <= args.n;
+    add_up_plainly<left_by_rows, Right>(sums, args, unit, row, column);
+  const bool whole =
+      unit.first_row + kSplitRows <= args.m && unit.first_column + kSplitColumns <= args.n;
   if (whole && (reinterpret_cast<u64>(out) | u64(step) * 4) % 8 == 0)
     return write_tile(args, out, step, row, column, sums);
 #pragma unroll
@@ -385,7 +405,8 @@ RUSH_FN int may_multiply(int group) { return 1 + group; }
 RUSH_FN int has_multiplied(int group, int stage) { return 3 + 2 * group + stage; }
 
 template <bool left_by_rows, class Right>
-__global__ void __launch_bounds__(kThreads, 1) split_product(const __grid_constant__ SplitProductArgs args) {
+__global__ void __launch_bounds__(kThreads, 1)
+    split_product(const __grid_constant__ SplitProductArgs args) {
   after_earlier();
   alignas(1024) __shared__ char tiles[2 * kStage];
   const int group = threadIdx.x / 128;
@@ -426,7 +447,8 @@ __global__ void __launch_bounds__(kThreads, 1) split_product(const __grid_consta
 #pragma unroll
         for (int s = 0; s < kSixteens; ++s)
           multiply_tile<Right::kAcross>(bfloat16(0.0f), fresh, fragments.v[s][kPairs[pair][0]],
-                                        Right::tile(tiles, stage, kPairs[pair][1], s), pair > 0 || s > 0);
+                                        Right::tile(tiles, stage, kPairs[pair][1], s),
+                                        pair > 0 || s > 0);
       commit_products();
       if (group == 0 || !last) announce_at(may_multiply(1 - group));
       wait_for_products();

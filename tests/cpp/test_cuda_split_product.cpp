@@ -68,15 +68,18 @@ Outcome run(const Problem& p, const std::vector<float>& a, const std::vector<flo
       for (int j = 0; j < p.n; ++j) {
         double sum = 0, size = 0;
         for (int k = 0; k < p.k; ++k) {
-          const double x = a[size_t(batch * p.m * p.k + (p.left_by_rows ? i * p.k + k : k * p.m + i))];
-          const double y = b[size_t(batch * p.k * p.n + (p.right_by_rows ? k * p.n + j : j * p.k + k))];
+          const double x =
+              a[size_t(batch * p.m * p.k + (p.left_by_rows ? i * p.k + k : k * p.m + i))];
+          const double y =
+              b[size_t(batch * p.k * p.n + (p.right_by_rows ? k * p.n + j : j * p.k + k))];
           sum += x * y, size += std::fabs(x * y);
         }
         const size_t place = size_t(batch * p.m * row_step + i * row_step + j);
         double want = p.alpha * sum + (p.beta != 0 ? p.beta * double(before[place]) : 0);
         if (p.bias) want += bias[size_t(j)];
         if (p.relu) want = std::max(want, 0.0);
-        done.worst = std::max(done.worst, std::fabs(done.out[place] - want) / (size + std::fabs(want)));
+        done.worst =
+            std::max(done.worst, std::fabs(done.out[place] - want) / (size + std::fabs(want)));
       }
     }
   }
@@ -84,7 +87,8 @@ Outcome run(const Problem& p, const std::vector<float>& a, const std::vector<flo
 }
 
 Outcome run(const Problem& p) {
-  return run(p, random_floats(size_t(p.batches * p.m * p.k), 1), random_floats(size_t(p.batches * p.k * p.n), 2));
+  return run(p, random_floats(size_t(p.batches * p.m * p.k), 1),
+             random_floats(size_t(p.batches * p.k * p.n), 2));
 }
 
 constexpr double kFloat = 0x1p-23;  // one bfloat16 piece less makes errors of 2^-17
@@ -115,7 +119,8 @@ TEST(parts_of_k_are_joined) {
   EXPECT(run({40, 44, 320, false, true, 2, 2, 0.5f, -2, true, true}).worst < kFloat);
 }
 TEST(what_follows_the_sum) {
-  EXPECT(run({128, 256, 32, true, false, 1, 1, 2, 0, true, true}).worst < kFloat);  // whole tiles, in pairs
+  EXPECT(run({128, 256, 32, true, false, 1, 1, 2, 0, true, true}).worst <
+         kFloat);  // whole tiles, in pairs
   EXPECT(run({128, 128, 32, true, true, 1, 1, 1, -1, false, false, 130}).worst < kFloat);
   EXPECT(run({128, 128, 32, true, true, 1, 1, 1, 0, true, false, 131}).worst < kFloat);
   const Outcome done = run({40, 44, 64, true, true, 1, 2, -1.5f, 0.25f, true, true, 47});
@@ -128,6 +133,14 @@ TEST(sizes_far_apart) {  // small numbers beside large ones keep their bits
   for (std::vector<float>* v : {&a, &b})
     for (float& x : *v) x = std::ldexp(x, int(random() % 80) - 40);
   EXPECT(run({64, 64, 64, true, true}, a, b).worst < kFloat);
+}
+TEST(the_smallest_and_the_largest_numbers) {
+  std::vector<float> a = random_floats(64 * 64, 5), b = random_floats(64 * 64, 6);
+  for (float& x : a) x *= 1e-41f;  // of which few bits are left
+  for (float& x : b) x *= 1e30f;
+  EXPECT(run({64, 64, 64, true, true}, a, b).worst < kFloat);
+  for (float& x : a) x *= 1e40f;  // sums of 1e30
+  EXPECT(run({64, 64, 64, true, true}, a, b).worst < 10 * kFloat);
 }
 TEST(what_has_no_pieces_is_computed_in_float32) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

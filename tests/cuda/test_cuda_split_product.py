@@ -43,8 +43,8 @@ def factors(kind, m, n, k, seed=0):
             a * 2.0 ** random.integers(-40, 40, a.shape),
             b * 2.0 ** random.integers(-40, 40, b.shape),
         )
-    elif kind == "tiny":
-        a, b = a * 1e-18, b * 1e-18
+    elif kind == "tiny":  # a has no more than seventeen bits left
+        a, b = a * 1e-40, b * 1e30
     return a.astype(np.float32), b.astype(np.float32)
 
 

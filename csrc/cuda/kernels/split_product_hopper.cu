@@ -8,8 +8,8 @@
 // rounding, so that long sums would drift: the sum of 32 products starts from zero, small pieces first, and is added to
 // the whole by a proper addition. What comes out is as near to the true result as what cuBLAS's kernels for float32
 // give, mostly nearer (tests/cuda/test_cuda_split_product.py, docs/decisions/split_products.md).
-// An infinity, a NaN or a number that rounds to infinity as a bfloat16 leaves NaN in its pieces, and so in every sum
-// that it is part of: a warp that finds such a sum computes its rows anew in float32.
+// An infinity, a NaN or a number above 2^111 (kRaised) leaves NaN in its pieces, and so in every sum that it is part of: a
+// warp that finds such a sum, or one above 2^96, computes its rows anew in float32.
 //
 // A block computes 128 x 128 of the result at a time (a unit), 32 deep in a turn; its two warpgroups have 64 rows each.
 // Both matrices go from global memory into registers one turn ahead. The left one is split there into the fragments of
@@ -36,8 +36,13 @@ inline constexpr int kPieces = 3;  // high, middle, low
 inline constexpr int kSixteens = kDeep / 16;
 inline constexpr int kStage = 24 << 10;  // bytes of the right matrix's pieces, of one turn
 
-// Two neighbours, in pieces.
+// A float may be so small that its pieces are none any more; times this, the smallest still has them.
+inline constexpr float kRaised = 0x1p16f;
+
+// Two neighbours, raised, in pieces.
 RUSH_FN void split(u32 (&pieces)[kPieces], float x, float y) {
+  x *= kRaised;
+  y *= kRaised;
 #pragma unroll
   for (int p = 0; p < kPieces; ++p) {
     pieces[p] = pair_of(bfloat16(0.0f), x, y);
@@ -386,8 +391,14 @@ RUSH_FN void write_unit(const SplitProductArgs& args, int number,
   for (int n = 0; n < kSplitColumns / 8; ++n)
 #pragma unroll
     for (int e = 0; e < 4; ++e) nothing = math::fma(sums[n][e], 0.0f, nothing);
-  if (__ballot_sync(0xffffffffu, nothing != 0.0f))
+  if (__ballot_sync(0xffffffffu, nothing != 0.0f)) {
     add_up_plainly<left_by_rows, Right>(sums, args, unit, row, column);
+  } else {
+#pragma unroll
+    for (int n = 0; n < kSplitColumns / 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[n][e] *= 1 / (kRaised * kRaised);
+  }
   const bool whole =
       unit.first_row + kSplitRows <= args.m && unit.first_column + kSplitColumns <= args.n;
   if (whole && (reinterpret_cast<u64>(out) | u64(step) * 4) % 8 == 0)

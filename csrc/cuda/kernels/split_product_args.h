@@ -10,10 +10,10 @@ inline constexpr int kSplitRows = 128, kSplitColumns = 128;  // of the tile that
 struct SplitProductArgs {
   float* out;
   const float *a, *b;
-  const float* bias;  // n numbers from a multiple of 8 bytes on, or null
+  const float* bias;            // n numbers from a multiple of 8 bytes on, or null
   i64 out_row, a_step, b_step;  // from one line of a matrix to the next, in elements
   i64 out_batch, a_batch, b_batch;
-  float* parts;  // where the sums of several parts of k go, each (batches x m x n); or null
+  float* parts;       // where the sums of several parts of k go, each (batches x m x n); or null
   i32 m, n, k, part;  // part: how much of k a block takes, a multiple of 32
   i32 row_tiles, column_tiles, parts_of_k, batches;
   i32 units;  // tiles of all parts of all batches

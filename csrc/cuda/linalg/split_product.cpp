@@ -51,20 +51,23 @@ Division divide(const SplitProductArgs& args, int64_t batches, int64_t processor
   Division best;
   for (int64_t parts = 1; parts <= processors; ++parts) {
     const int64_t deep = ((args.k + parts - 1) / parts + 31) / 32 * 32;
-    if (parts > 1 && deep < kLeastDeep) break;
+    if (parts > 1 && (deep < kLeastDeep || tiles * (parts - 1) >= 2 * processors)) break;
     if ((args.k + deep - 1) / deep != parts) continue;
     const int64_t rounds = (tiles * parts + processors - 1) / processors;
     double seconds = kBegin + double(rounds) * (double(deep) * kStep + kUnit);
     if (parts > 1)
-      seconds += kJoinLaunch + double(args.m) * args.n * double(batches * parts) * 8 / kBytesPerSecond;
+      seconds +=
+          kJoinLaunch + double(args.m) * args.n * double(batches * parts) * 8 / kBytesPerSecond;
     if (best.deep == 0 || seconds < best.seconds) best = {parts, deep, seconds};
   }
   return best;
 }
 
+// Is it faster than cuBLASLt? Not where it is nearly so: the estimate is rough.
 bool pays(const SplitProductArgs& args, int64_t batches, const Division& division) {
   constexpr double kLibrary = 50e12;
-  return division.seconds < 0.9 * 2 * double(args.m) * args.n * double(args.k) * double(batches) / kLibrary;
+  return division.seconds <
+         0.9 * 2 * double(args.m) * args.n * double(args.k) * double(batches) / kLibrary;
 }
 
 Tensor transposed(const Tensor& t) {
@@ -77,19 +80,23 @@ Tensor transposed(const Tensor& t) {
 
 }  // namespace
 
-bool multiply_split(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha, const Scalar& beta,
-                    const float* bias, bool relu) {
+bool multiply_split(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha,
+                    const Scalar& beta, const float* bias, bool relu) {
   const int device = out.device().index;
-  if (out.dtype() != DType::Float32 || a.dtype() != DType::Float32 || device_info(device).arch() != 90 ||
-      !settings().split_float32.load(std::memory_order_relaxed))
+  if (out.dtype() != DType::Float32 || a.dtype() != DType::Float32 ||
+      device_info(device).arch() != 90 || !settings().split_float32.load(std::memory_order_relaxed))
     return false;
   const MatmulArgs from = matmul_arguments(a, b, out);
   constexpr int64_t kMost = int64_t(1) << 30;
-  if (from.k < 64 || from.m < 32 || from.n < 32 || std::max({from.m, from.n, from.k}) > kMost || from.batches > kMost)
+  constexpr double kLeastWork = 1e8;  // below, it cannot pay, and nothing is estimated
+  if (from.k < 64 || from.m < 32 || from.n < 32 || std::max({from.m, from.n, from.k}) > kMost ||
+      from.batches > kMost ||
+      double(from.m) * double(from.n) * double(from.k) * double(from.batches) < kLeastWork)
     return false;
   if (from.out_col != 1) {  // its columns lie end to end: out^T = b^T @ a^T
     if (from.out_row != 1 || bias) return false;
-    return multiply_split(transposed(b), transposed(a), transposed(out), alpha, beta, nullptr, relu);
+    return multiply_split(transposed(b), transposed(a), transposed(out), alpha, beta, nullptr,
+                          relu);
   }
   Lines left, right;
   if (!left.find(from.a, from.m, from.k, from.a_row, from.a_col, from.a_batch) ||
@@ -116,10 +123,12 @@ bool multiply_split(const Tensor& a, const Tensor& b, const Tensor& out, const S
   args.units = i32(units);
   Tensor parts;
   if (division.parts > 1) {
-    parts = make_tensor(Dims{division.parts * from.batches * from.m * from.n}, DType::Float32, out.device());
+    parts = make_tensor(Dims{division.parts * from.batches * from.m * from.n}, DType::Float32,
+                        out.device());
     args.parts = parts.data<float>();
   }
-  const uint64_t key = (left.by_rows ? uint64_t(kLeftRows) : 0) | (right.by_rows ? uint64_t(kRightRows) : 0);
+  const uint64_t key =
+      (left.by_rows ? uint64_t(kLeftRows) : 0) | (right.by_rows ? uint64_t(kRightRows) : 0);
   const int64_t blocks = std::min<int64_t>(args.units, device_info(device).processors);
   launch(kSplit, key, device, {unsigned(blocks)}, {kThreads}, args);
   if (args.parts) launch_each(kSplit, kJoin, device, from.batches * from.m * from.n, args);

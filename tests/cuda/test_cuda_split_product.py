@@ -148,3 +148,28 @@ def test_small_and_odd_products_are_left_to_the_library():
     for m, n, k in [(64, 64, 64), (4096, 4096, 30), (4096, 4095, 1023)]:
         x, y = rl.randn(m, k, device="cuda"), rl.randn(k, n, device="cuda")
         assert not is_split(lambda x=x, y=y: x @ y)
+
+
+@pytest.mark.parametrize("mode", [None, "frozen"])
+def test_compiled_steps_equal_eager_ones(mode):
+    nn, data = rl.nn, rl.randn(2048, 512, device="cuda")
+
+    def trained(compiled):
+        rl.manual_seed(0)
+        model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512)).cuda()
+        optimizer = rl.optim.Adam(model.parameters(), lr=1e-3)
+
+        def step():
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(data), data)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = rl.compile(step, mode=mode, options={"wait_for_code": True}) if compiled else step
+        assert is_split(lambda: model(data))
+        return [float(run()) for _ in range(6)], [p.detach().cpu() for p in model.parameters()]
+
+    (losses, parameters), (same, others) = trained(False), trained(True)
+    assert losses == same and losses[-1] < losses[0]
+    assert all(a.equal(b) for a, b in zip(parameters, others, strict=True))

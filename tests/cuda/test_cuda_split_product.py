@@ -166,7 +166,7 @@ def test_compiled_steps_equal_eager_ones(mode):
             optimizer.step()
             return loss
 
-        run = rl.compile(step, mode=mode, options={"wait_for_code": True}) if compiled else step
+        run = rl.compile(step, mode=mode) if compiled else step
         assert is_split(lambda: model(data))
         return [float(run()) for _ in range(6)], [p.detach().cpu() for p in model.parameters()]
 

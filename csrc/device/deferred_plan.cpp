@@ -270,7 +270,9 @@ void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& 
 }
 
 void make_groups(const std::vector<Recipe>& steps, Plan& plan, const TensorImpl* asked) {
-  find_parts(steps, plan, find_live(steps, plan), asked);
+  const PerStep<uint32_t> readers = find_live(steps, plan);
+  find_parts(steps, plan, readers, asked);
+  find_known(steps, plan, readers, asked);
   std::vector<Group>& groups = plan.groups;
   for (size_t s = 0; s < steps.size(); ++s) {
     if (plan.group[s] < 0 || plan.join[s] >= 0) continue;

@@ -68,11 +68,12 @@ def odd_parameters(norm):
 
 
 def gradients(layer, image, compiled, between=lambda layer: None):
-    """Of two steps, and how many passes computed what they did not read."""
+    """Of three steps, and how many passes of the last computed what they did not read: the second
+    is the first that adds to gradients, and so has code of its own."""
     run = rl.compile(layer, options=WAIT) if compiled else layer
     image = image.detach().requires_grad_()
     passes = 0
-    for _ in range(2):
+    for _ in range(3):
         out = run(image)
         between(layer)
         with profile(activities=[ProfilerActivity.CUDA]) as seen:

@@ -11,7 +11,7 @@ set_source_files_properties(${cuda_tests} PROPERTIES COMPILE_OPTIONS -Wno-unknow
 if("thread" IN_LIST RUSHLIGHT_SANITIZE)
   # Kernels run in one thread with many stacks (cuda_on_cpu.h): there is no race to find, and the
   # sanitizer would take the switches of stacks for calls.
-  list(FILTER test_sources EXCLUDE REGEX "/test_cuda_(attention|coarse|fused\\.|fused_rows|joins|kernels|lists|masks|matrices|nn|orders|rnn|vision)")
+  list(FILTER test_sources EXCLUDE REGEX "/test_cuda_(attention|coarse|fused\\.|fused_rows|joins|kernels|known|lists|masks|matrices|nn|orders|rnn|vision)")
 endif()
 # A driver without a GPU, see tests/fake_gpu/conftest.py.
 add_library(fake_cuda SHARED "${CMAKE_CURRENT_SOURCE_DIR}/tests/fake_gpu/fake_driver.cpp")
@@ -34,7 +34,7 @@ foreach(source ${test_sources})
   else()
     target_link_libraries(${name} PRIVATE rushlight Threads::Threads)
   endif()
-  if(name MATCHES "^test_cuda_(fused|fused_rows|joins)$")  # it compiles what the library writes, with headers from here
+  if(name MATCHES "^test_cuda_(fused|fused_rows|joins|known)$")  # it compiles what the library writes, with headers from here
     target_compile_definitions(${name} PRIVATE
       RUSH_TESTS_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp")
   endif()

@@ -5,6 +5,7 @@
 #include "bindings/source.h"
 #include "core/layout.h"
 #include "core/modes.h"
+#include "device/origin.h"
 
 namespace rush::py {
 namespace {
@@ -112,12 +113,23 @@ PyObject* report(PyObject*, PyObject* function) {
   });
 }
 
+// _leave_origins(on) -> what was before: whether backward may compute what it need not read. For
+// measurements; results do not depend on it.
+PyObject* leave_origins(PyObject*, PyObject* on) {
+  return guarded([&] {
+    const bool before = deferred::leaves_origins();
+    deferred::set_leaves_origins(on == Py_True);
+    return PyBool_FromLong(before);
+  });
+}
+
 PyMethodDef functions[] = {
     {"_defer", as_method(defer), METH_FASTCALL, nullptr},
     {"_is_deferring", is_deferring, METH_NOARGS, nullptr},
     {"_flush_deferred", flush, METH_O, nullptr},
     {"_deferred_counters", counters, METH_NOARGS, nullptr},
     {"_deferred_report", report, METH_O, nullptr},
+    {"_leave_origins", leave_origins, METH_O, nullptr},
     {},
 };
 

@@ -33,6 +33,7 @@ enum class LockRank : uint8_t {
   BatchedTensors,     // wrappers of vmap, by level
   Recorded,           // arranged tensors of CUDA graphs
   MadeAgain,          // what backward computes again
+  Origins,            // what backward need not read
   PendingResults,     // the queues of deferred steps
   Hooks,              // lists of hooks
   Listeners,          // who is told of ops, and on which threads

@@ -84,6 +84,8 @@ class RUSH_API Storage : public Counted<Storage> {
     // What recipes for backward know of it, see Note [What is made again] in device/again.h.
     kKept = 2,
     kRemade = 4,
+    // It has a number that changes before writes, see device/origin.h.
+    kWitnessed = 8,
   };
   bool has(Mark m) const { return marks_.load(std::memory_order_acquire) & m; }
   void mark(Mark m) { marks_.fetch_or(m, std::memory_order_release); }

@@ -8,6 +8,7 @@
 #include "core/layout.h"
 #include "core/modes.h"
 #include "core/mutex.h"
+#include "device/origin.h"
 #include "device/runtime.h"
 
 namespace rush::deferred {
@@ -264,6 +265,7 @@ AgainRef again_of(const Storage* storage) {
 
 // Before the memory is written to; null: all memory.
 void settle(const Storage* storage) {
+  forget_origins(storage);
   std::vector<AgainRef> reading;
   {
     const std::lock_guard lock(registry().mutex);

@@ -154,11 +154,15 @@ void each_new_input(const std::vector<Recipe>& steps, const Plan& plan, int g, s
 // Which of the groups may the step join, whose inputs come from the groups `needs`? -1: none.
 int group_for(const std::vector<Recipe>& steps, const Plan& plan, size_t s, uint64_t needs) {
   const std::vector<Group>& groups = plan.groups;
+  // It need not be written if it shares the pass of the step that it is for.
+  const bool awaits_row =
+      std::ranges::any_of(plan.known, [&](const KnownInput& k) { return k.gradient == s; });
   for (int g = int(groups.size()) - 1; g >= 0; --g) {
     const Group& group = groups[size_t(g)];
     if (!same_layout(steps[group.last()].out, steps[s].out)) continue;
     const bool joins = steps[s].kind == Kind::Join;
     if ((group.has_rows || group.has_join) && (steps[s].row || joins)) continue;
+    if (group.has_rows && awaits_row) continue;
     size_t count = group.steps.size();
     each_with(steps, plan, s, [&](size_t) { ++count; });
     if (count > kFusedSteps) continue;
@@ -270,7 +274,9 @@ void run_alone(const Recipe& r, std::span<const Tensor> operands, const Tensor& 
 }
 
 void make_groups(const std::vector<Recipe>& steps, Plan& plan, const TensorImpl* asked) {
-  find_parts(steps, plan, find_live(steps, plan), asked);
+  const PerStep<uint32_t> readers = find_live(steps, plan);
+  find_parts(steps, plan, readers, asked);
+  find_known(steps, plan, readers, asked);
   std::vector<Group>& groups = plan.groups;
   for (size_t s = 0; s < steps.size(); ++s) {
     if (plan.group[s] < 0 || plan.join[s] >= 0) continue;
@@ -293,6 +299,7 @@ void make_groups(const std::vector<Recipe>& steps, Plan& plan, const TensorImpl*
       if (at >= 0 && plan.group[size_t(at)] != plan.group[s]) plan.kept[size_t(at)] = 1;
     }
   }
+  for (size_t s = 0; s < steps.size(); ++s) plan.stays[s] = plan.stays[s] && !plan.kept[s];
   // A group comes when all that it needs have come.
   uint64_t done = 0;
   while (plan.order.size() < groups.size()) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +82,15 @@ struct Group {
   uint16_t last() const { return steps[steps.size() - 1]; }
 };
 
+struct Origin;  // device/origin.h
+
+// The gradient of an activation behind a norm, whose backward step is `row`: the activation's result need
+// not be read for it.
+struct KnownInput {
+  uint16_t row, gradient;
+  std::shared_ptr<const Origin> origin;
+};
+
 // What is known about each step of a queue while it is run. It lies on the stack: a queue is planned
 // anew each time it runs, which may be thousands of times per second.
 template <class T>
@@ -93,14 +103,17 @@ struct Plan {
   PerStep<uint8_t> again;      // its result is saved as a recipe
   PerStep<int16_t> join;       // the step is computed with this join, for an operand of it; or -1
   PerStep<uint8_t> part;       // which one, counted from 1; 0: of none
-  PerStep<uint8_t> stays;      // it is wanted, but computed for the join only: it waits on
+  PerStep<uint8_t> stays;      // it is wanted, but computed for another step only: it waits on
   PerStep<uint8_t> kept;       // it goes to memory
   PerStep<int16_t> group;      // -1: not computed
   PerStep<uint16_t> place;     // which step of its group it is
   bool leaves_recipes = true;  // for backward
   std::vector<Group> groups;
   SmallVector<uint8_t, 8> order;  // of the groups
+  std::vector<KnownInput> known;
 
+  // Of the step `row`, where its gradient is computed in this group, too; null: none.
+  const KnownInput* known_of(size_t row, const Group& own) const;
   int maker(size_t step, int operand) const { return made_by[3 * step + size_t(operand)]; }
   GroupInput input_of(const Recipe& r, size_t step, int operand) const {
     const bool joins = r.kind == FusedStep::Kind::Join;
@@ -113,6 +126,15 @@ struct Plan {
 bool pays_again(const std::vector<Recipe>& steps, size_t s, std::span<uint8_t> held);
 // Is one of the references to the result that of a saved tensor?
 bool holds_form(const Recipe& r);
+
+// Finds plan.known; `readers`: how many steps read each. See device/origin.h.
+void find_known(const std::vector<Recipe>& steps, Plan& plan, const PerStep<uint32_t>& readers,
+                const TensorImpl* asked);
+// Puts the activation before all other steps of a work, and what it gives in place of its result in
+// memory. None: that has to be read all the same.
+std::optional<FusedNormal> put_known(const KnownInput& known, const Plan& plan, const Tensor& x,
+                                     std::vector<FusedStep>& steps, std::span<Tensor> inputs,
+                                     std::span<FusedOutput> outputs);
 
 // See Note [What runs of a queue]. `plan` has made_by only; `asked` is the result that is asked for, null: all are.
 void make_groups(const std::vector<Recipe>& steps, Plan& plan, const TensorImpl* asked);

@@ -108,6 +108,7 @@ class Queue {
   int run_product(size_t number, Report::Flush* told);
   int only_reader(size_t product) const;
   void leave_again(const Plan& plan);
+  void leave_origins(const Plan& plan) const;
   bool remembers_made() const;
   void let_go_recipes();
   void set_casts_apart(const TensorImpl* asked);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 
@@ -126,8 +127,7 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
     if (r.kind == FusedStep::Kind::Join)
       join.dim = r.dim, join.second = r.operands[0].sizes()[size_t(r.dim)];
   }
-  if (outputs.empty() && row) {
-    if (!row->row->has_result()) return false;
+  if (outputs.empty() && row && row->row->has_result()) {
     // Only what is beside it is wanted: somebody has to say how it lies.
     const auto at = std::ranges::find_if(steps, [](const FusedStep& step) { return step.row; });
     outputs.push_back({uint16_t(at - steps.begin()), row->out});
@@ -135,8 +135,12 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
   if (inputs.size() > kFusedInputs || outputs.size() > kFusedOutputs) return false;
   for (const FusedOutput& o : outputs) give_memory(o.out);
   if (row) give_memory_beside(*row);
+  const KnownInput* known = row ? plan.known_of(size_t(row - waiting_.data()), group) : nullptr;
+  const std::optional<FusedNormal> normal =
+      known ? put_known(*known, plan, row->operands[1], steps, inputs, outputs) : std::nullopt;
   return run({shaped.sizes(), inputs, steps, outputs, settings.wait_for_code,
-              group.has_join ? &join : nullptr});
+              group.has_join ? &join : nullptr, normal ? &*normal : nullptr,
+              row && !row->row->has_result() ? &row->operands[1] : nullptr});
 }
 
 void Queue::run_one_by_one(const Group& group, const Plan& plan) {
@@ -481,6 +485,7 @@ void Queue::run_waiting(Report::Flush* told, const TensorImpl* asked) {
     remaining.done |= uint64_t(1) << g;
   }
   leave_again(plan);
+  if (asked) leave_origins(plan);  // else something may be about to change
 }
 
 }  // namespace rush::deferred

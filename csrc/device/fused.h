@@ -92,6 +92,15 @@ struct FusedJoin {
   std::array<uint8_t, kFusedInputs> part{};  // per input: 1 or 2 for an operand's, 0 for all others
 };
 
+// In a work with a step ChannelsBackward or ChannelSums: the input of this number is not read. It is what
+// RowOp::Channels makes of the step's operand x, with the same mean, var, eps and, if the step has one,
+// weight; the tensor in its place is x. One step reads it, whose value only the operand g is computed
+// from: see Note [What is known without being read] in device/origin.h.
+struct FusedNormal {
+  uint16_t input;
+  const RowStep* row;
+};
+
 // A step whose value is wanted in memory.
 struct FusedOutput {
   uint16_t step;
@@ -102,7 +111,8 @@ struct FusedOutput {
 // and their dims lie in one order. There is one step over rows at most; it computes in the type of
 // its operands and its result, and what it has beside its result has memory. Or there is one step Join, where
 // the device joins; outputs are no parts of it. Inputs that are numbers may be on the host whatever the device.
-// No output shares memory with an input or another output.
+// No output shares memory with an input or another output. There is one at least, but for works with a
+// step ChannelSums.
 struct FusedWork {
   Dims sizes;
   std::span<const Tensor> inputs;
@@ -110,6 +120,10 @@ struct FusedWork {
   std::span<const FusedOutput> outputs;
   bool wait = false;  // for code that is still being compiled
   const FusedJoin* join = nullptr;
+  const FusedNormal* normal = nullptr;
+  const Tensor* like = nullptr;  // how values lie, where there is no output
+
+  const Tensor& lying() const { return outputs.empty() ? *like : outputs[0].out; }
 };
 
 struct FusedLoops {

@@ -85,6 +85,8 @@ struct OwnedWork {
   Device device{};
   std::shared_ptr<RowStep> row{};  // of the step over rows, if there is one
   std::optional<FusedJoin> join{};
+  std::optional<FusedNormal> normal{};
+  Tensor like{};  // where there are no outputs
 
   FusedWork view() const {
     return {.sizes = sizes,
@@ -92,7 +94,9 @@ struct OwnedWork {
             .steps = steps,
             .outputs = outputs,
             .wait = true,
-            .join = join ? &*join : nullptr};
+            .join = join ? &*join : nullptr,
+            .normal = normal ? &*normal : nullptr,
+            .like = like.defined() ? &like : nullptr};
   }
   Tensor fresh(DType type) const { return make_tensor(sizes, strides, type, device); }
   void add_output(size_t step) { outputs.push_back({uint16_t(step), fresh(steps[step].result)}); }

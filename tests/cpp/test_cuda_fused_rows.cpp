@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cuda/pointwise/fused_rows.h"
 #include "cuda/runtime/device.h"
-#include "fused_sources.h"
+#include "fused_rows_on_cpu.h"
 
 using namespace fused_works;
-using cuda::FusedRowsLaunch;
 
 namespace {
 
-constexpr int64_t kProcessors = 132;
 constexpr RowOp kRowOps[] = {RowOp::Norm,       RowOp::NormBackward,    RowOp::Softmax,
                              RowOp::LogSoftmax, RowOp::SoftmaxBackward, RowOp::LogSoftmaxBackward};
 constexpr DType kRowTypes[] = {DType::Float32, DType::BFloat16, DType::Float64, DType::Float16};
@@ -32,57 +29,6 @@ OwnedWork row_alone(const OwnedWork& work, const std::vector<Tensor>& values) {
   out.add_output(0);
   return out;
 }
-
-// Kernels by g++, each with what it takes to run it.
-struct OnCpu {
-  Sources sources;
-  std::string calls;
-  void* library = nullptr;
-
-  size_t add(const OwnedWork& work) {
-    const FusedWork view = work.view();
-    const auto l = FusedRowsLaunch::of(view, kProcessors);
-    EXPECT(l.has_value());
-    const size_t number = sources.expressions.size();
-    sources.add(l->source());
-    const auto is = [&](const char* name) { return l->kernel().find(name) != std::string::npos; };
-    const std::string args = is("softmax")     ? "SoftmaxArgs"
-                             : is("channel")   ? "BatchNormArgs"
-                             : is("group_map") ? "GroupNormArgs"
-                                               : "RowNormArgs";
-    calls += concat("extern \"C\" void run", number,
-                    "(Dim3 grid, const rush::FusedArgs& args, const void* row, const void* params) "
-                    "{\n  using Params = rush::FusedParams<rush::Work",
-                    number, "::kParams>;\n  launch_together(grid, {rush::kThreads}, ",
-                    sources.expressions.back(), ", *static_cast<const rush::", args,
-                    "*>(row), args, *static_cast<const Params*>(params));\n}\n");
-    return number;
-  }
-  // What it finds beside the result: of a backward pass the sums of its blocks.
-  Tensor run(size_t number, const OwnedWork& work) const {
-    const FusedWork view = work.view();
-    auto l = FusedRowsLaunch::of(view, kProcessors);
-    struct Dim3 {
-      unsigned x, y, z;
-    };
-    using Run = void (*)(Dim3, const FusedArgs&, const void* row, const void* params);
-    const auto f = reinterpret_cast<Run>(dlsym(library, concat("run", number).c_str()));
-    Tensor sums;
-    if (l->blocks() > 0) {
-      sums = make_tensor(Dims{l->blocks(), 2, work.row->width}, cuda::compute_dtype(l->type()));
-      l->give_sums(sums);
-    }
-    std::vector<u32> counters(l->grid().x, 0);
-    Tensor parts;
-    if (l->segments() > 1) {
-      parts = make_tensor(Dims{l->segments(), 2, work.row->width}, cuda::compute_dtype(l->type()));
-      l->give_sums(parts, counters.data());
-    }
-    const auto [x, y, z] = l->grid();
-    f({x, y, z}, l->args(), l->row_args(), numbers_of(view).data());
-    return sums;
-  }
-};
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
   return !a.defined() || std::memcmp(a.data(), b.data(), size_t(a.nbytes())) == 0;
@@ -134,7 +80,7 @@ TEST(generated_kernels_over_rows_run_on_the_cpu) {
     return;
   }
   Maker maker(17);
-  OnCpu kernels;
+  RowsOnCpu kernels;
   struct Case {
     OwnedWork whole, alone;
     std::vector<Tensor> values;
@@ -157,9 +103,7 @@ TEST(generated_kernels_over_rows_run_on_the_cpu) {
     c.numbers[1] = kernels.add(c.whole);
     cases.push_back(std::move(c));
   }
-  kernels.library = library_on_cpu(kernels.sources, kernels.calls);
-  EXPECT(kernels.library);
-  if (!kernels.library) return;
+  if (!kernels.compile()) return;
   for (const Case& c : cases) {
     const Tensor sums = kernels.run(c.numbers[0], c.alone);
     const size_t inputs = c.whole.inputs.size();

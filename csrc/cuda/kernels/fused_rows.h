@@ -71,13 +71,34 @@ __global__ void __launch_bounds__(kThreads)
   softmax_backward_of_held<C, T, Team, V, Held, log>(args, FusedRows<Work>{fused, params.at});
 }
 
+// What a gradient is computed from beside the inputs of its work: nothing, or what Normalize of
+// batch_norm.h made of x in forward, and makes of it here.
+struct NothingOfX {
+  RUSH_FN NothingOfX() {}
+  RUSH_FN NothingOfX(const BatchNormArgs&, i64) {}
+};
+template <class T, int V, int U, class Work, class OfX>
+RUSH_FN Packs<T, V, U> fused_gradient(const FusedRows<Work>& rows, const OfX (&of_x)[V],
+                                      const FusedRowPlace& place, const Packs<T, V, U>& x) {
+  if constexpr (is_same<OfX, NothingOfX>) {
+    return Work::template g<V, U>(rows.args, rows.params, place);
+  } else {
+    Packs<T, V, U> normal;
+#pragma unroll
+    for (int u = 0; u < U; ++u)
+#pragma unroll
+      for (int v = 0; v < V; ++v) normal.p[u].v[v] = of_x[v](x.p[u].v[v], x.p[u].v[v]);
+    return Work::template g<V, U>(rows.args, rows.params, place, normal);
+  }
+}
+
 // Channels-last images, whose rows are points. U rows are read before the first is written: the
 // compiler does not know that results are no inputs.
-template <int U, class T, int V, class Work, class Kind>
+template <int U, class T, int V, class Work, class Kind, class OfX>
 RUSH_FN void fused_map_packs(const FusedRows<Work>& rows, const Kind (&kinds)[V],
-                             const FusedRowPlace& place) {
+                             const OfX (&of_x)[V], const FusedRowPlace& place) {
   Packs<T, V, U> x = Work::template x<V, U>(rows.args, rows.params, place), g;
-  if constexpr (Kind::reads > 1) g = Work::template g<V, U>(rows.args, rows.params, place);
+  if constexpr (Kind::reads > 1) g = fused_gradient(rows, of_x, place, x);
 #pragma unroll
   for (int u = 0; u < U; ++u)
 #pragma unroll
@@ -85,25 +106,26 @@ RUSH_FN void fused_map_packs(const FusedRows<Work>& rows, const Kind (&kinds)[V]
       x.p[u].v[v] = kinds[v](x.p[u].v[v], Kind::reads > 1 ? g.p[u].v[v] : x.p[u].v[v]);
   Work::template y<V, U>(rows.args, rows.params, place, x);
 }
-template <int Most, class T, int V, class Work, class Kind>
+template <int Most, class T, int V, class Work, class Kind, class OfX>
 RUSH_FN void fused_map_some_packs(const FusedRows<Work>& fused, const Kind (&kinds)[V],
-                                  i64 channels, i64 first, i64 row, int lanes, int count) {
+                                  const OfX (&of_x)[V], i64 channels, i64 first, i64 row, int lanes,
+                                  int count) {
   if (count >= Most) {
     const i64 step = Most > 1 ? lanes * channels : 0;
-    fused_map_packs<Most, T>(fused, kinds, {row * channels + first, row, first, step});
+    fused_map_packs<Most, T>(fused, kinds, of_x, {row * channels + first, row, first, step});
     count -= Most, row += Most * lanes;
   }
   if constexpr (Most > 1)
     if (count > 0)
-      fused_map_some_packs<Most / 2, T>(fused, kinds, channels, first, row, lanes, count);
+      fused_map_some_packs<Most / 2, T>(fused, kinds, of_x, channels, first, row, lanes, count);
 }
 // Elements of V channels in the rows that this thread takes.
-template <bool back, class T, int V, class Work, class Kind>
-RUSH_FN void fused_map_rows(const FusedRows<Work>& fused, const Kind (&kinds)[V], i64 channels,
-                            i64 first, const RowShare& rows) {
+template <bool back, class T, int V, class Work, class Kind, class OfX>
+RUSH_FN void fused_map_rows(const FusedRows<Work>& fused, const Kind (&kinds)[V],
+                            const OfX (&of_x)[V], i64 channels, i64 first, const RowShare& rows) {
   constexpr int kMost = 4 / Kind::reads;
   rows.each<kMost, back>([&](i64 row, int count) {
-    fused_map_some_packs<kMost, T>(fused, kinds, channels, first, row, rows.lanes, count);
+    fused_map_some_packs<kMost, T>(fused, kinds, of_x, channels, first, row, rows.lanes, count);
   });
 }
 
@@ -119,12 +141,13 @@ __global__ void __launch_bounds__(kThreads)
   Kind kinds[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) kinds[v] = Kind(own, first + v);
-  fused_map_rows<false, T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
+  const NothingOfX nothing[V];
+  fused_map_rows<false, T>(FusedRows<Work>{fused, params.at}, kinds, nothing, args.channels, first,
                            part.rows());
 }
 
 // By channels over the batch, as channel_map_last of batch_norm.cu.
-template <class Work, class Kind, class T, int V>
+template <class Work, class Kind, class T, int V, class OfX = NothingOfX>
 __global__ void __launch_bounds__(kThreads)
     fused_channel_map(BatchNormArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
   after_earlier();
@@ -132,18 +155,20 @@ __global__ void __launch_bounds__(kThreads)
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
   if (first >= args.channels) return;
   Kind kinds[V];
+  OfX of_x[V];
 #pragma unroll
-  for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
-  fused_map_rows<true, T>(FusedRows<Work>{fused, params.at}, kinds, args.channels, first,
+  for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v), of_x[v] = OfX(args, first + v);
+  fused_map_rows<true, T>(FusedRows<Work>{fused, params.at}, kinds, of_x, args.channels, first,
                           share_of_rows(args));
 }
 
 // Adds a gradient that is computed here, in U rows.
-template <int U, class T, class C, int V, class Work, class Kind>
+template <int U, class T, class C, int V, class Work, class Kind, class OfX>
 RUSH_FN void fused_add_rows(const FusedRows<Work>& rows, const Kind (&kinds)[V],
-                            PackSums<C, V>& sums, const FusedRowPlace& place) {
+                            const OfX (&of_x)[V], PackSums<C, V>& sums,
+                            const FusedRowPlace& place) {
   const Packs<T, V, U> x = Work::template x<V, U>(rows.args, rows.params, place);
-  const Packs<T, V, U> g = Work::template g<V, U>(rows.args, rows.params, place);
+  const Packs<T, V, U> g = fused_gradient(rows, of_x, place, x);
 #pragma unroll
   for (int u = 0; u < U; ++u)
 #pragma unroll
@@ -152,7 +177,7 @@ RUSH_FN void fused_add_rows(const FusedRows<Work>& rows, const Kind (&kinds)[V],
 }
 
 // As channel_sums_last of batch_norm.cu: each thread adds in the same order.
-template <class Work, class Kind, class T, class C, int V>
+template <class Work, class Kind, class T, class C, int V, class OfX = NothingOfX>
 __global__ void __launch_bounds__(kThreads)
     fused_channel_sums(BatchNormArgs args, FusedArgs fused, FusedParams<Work::kParams> params) {
   after_earlier();
@@ -160,17 +185,18 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x / columns;
   const i64 first = (i64(blockIdx.x) * columns + threadIdx.x % columns) * V;
   Kind kinds[V];
+  OfX of_x[V];
   PackSums<C, V> sums;
   if (first < args.channels) {
 #pragma unroll
-    for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v);
+    for (int v = 0; v < V; ++v) kinds[v] = Kind(args, first + v), of_x[v] = OfX(args, first + v);
     const FusedRows<Work> rows{fused, params.at};
     const i64 channels = args.channels, step = lanes * channels;
     share_of_rows(args).each<kRowsAdded<Kind>, false>([&](i64 row, int count) {
       for (; count >= 2; count -= 2, row += 2 * lanes)
-        fused_add_rows<2, T>(rows, kinds, sums, {row * channels + first, row, first, step});
+        fused_add_rows<2, T>(rows, kinds, of_x, sums, {row * channels + first, row, first, step});
       if (count > 0)
-        fused_add_rows<1, T>(rows, kinds, sums, {row * channels + first, row, first, 0});
+        fused_add_rows<1, T>(rows, kinds, of_x, sums, {row * channels + first, row, first, 0});
     });
   }
   finish_channels(args, kinds, sums, first, lane, lanes);

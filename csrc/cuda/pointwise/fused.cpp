@@ -31,7 +31,7 @@ bool can_run(const FusedWork& work) {
 }
 
 bool run(const FusedWork& work) {
-  if (work.outputs.empty() || work.outputs[0].out.numel() == 0) return true;
+  if ((work.outputs.empty() && !work.like) || work.lying().numel() == 0) return true;
   if (!can_run(work)) return false;
   if (std::ranges::any_of(work.steps, [](const FusedStep& s) { return s.row != nullptr; }))
     return run_fused_rows(work);

@@ -28,7 +28,7 @@ std::optional<FusedRowsLaunch> FusedRowsLaunch::of(const FusedWork& work, int64_
   FusedRowsLaunch l(work);
   for (const FusedStep& s : work.steps)
     if (s.row) l.step_ = &s;
-  const Tensor& out = work.outputs[0].out;
+  const Tensor& out = work.lying();
   // Rows of the program's, or points with their channels.
   const bool along = is_contiguous(out.sizes(), out.strides());
   const bool points = l.has_groups() || l.has_channels();
@@ -52,14 +52,18 @@ std::optional<FusedRowsLaunch> FusedRowsLaunch::of(const FusedWork& work, int64_
 bool FusedRowsLaunch::look_at(size_t input) {
   const Tensor& x = work_.inputs[input];
   const int64_t n = args_.n, width = step_->row->width;
-  if (!x.is_cuda() && (work_.outputs[0].out.is_cuda() || x.is_wrapped_number())) {
+  if (work_.normal && work_.normal->input == input) {
+    form_.lies[input] = InputLies::Normal;
+    return row().fn == RowOp::ChannelsBackward || row().fn == RowOp::ChannelSums;
+  }
+  if (!x.is_cuda() && (work_.lying().is_cuda() || x.is_wrapped_number())) {
     args_.numbers[input] = to_number(x.item());
     form_.lies[input] = InputLies::Number;
     return true;
   }
   args_.in[input] = x.data();
   if (has_groups() || has_channels()) {
-    const Tensor& out = work_.outputs[0].out;
+    const Tensor& out = work_.lying();
     const bool flat = x.sizes() == out.sizes() && x.strides() == out.strides();
     form_.lies[input] = flat ? InputLies::Flat : InputLies::Single;
     return flat || x.numel() == 1;
@@ -189,7 +193,7 @@ bool FusedRowsLaunch::choose_groups(int64_t processors) {
 // As batch_norm.cpp does. Sums have its packs, or their order would be another.
 bool FusedRowsLaunch::choose_channels(int64_t processors) {
   const DType type = step_->compute;
-  channels_ = channel_args(row(), work_.outputs[0].out);
+  channels_ = channel_args(row(), work_.lying());
   const bool adds = row().fn == RowOp::ChannelSums;
   const int64_t columns = adds ? kNormColumns : kMapColumns;
   const ChannelShape widest(type, channels_, {}, columns);
@@ -199,6 +203,14 @@ bool FusedRowsLaunch::choose_channels(int64_t processors) {
   channels_.columns = i32(shape.columns);
   const char *t = kernel_type(type), *c = compute_name(type);
   const char* w = kernel_type(channel_parameters(row(), row().beside, type));
+  std::string of_x;  // see FusedNormal
+  if (work_.normal) {
+    const RowStep& made = *work_.normal->row;
+    channels_.weight = data_or_null(made.with[0]);
+    channels_.bias = data_or_null(made.with[1]);
+    of_x = concat(", rush::Normalize<", t, ", ", kernel_type(channel_parameters(made, {}, type)),
+                  ", ", kernel_type(channel_moments(made)), ", ", c, ">");
+  }
   if (adds) {
     const auto& beside = row().beside;
     channels_.sums = beside[0].data();
@@ -207,19 +219,20 @@ bool FusedRowsLaunch::choose_channels(int64_t processors) {
     grid_ = {unsigned(shape.tiles),
              unsigned((channels_.rows + channels_.segment - 1) / channels_.segment)};
     kernel_ = concat("rush::fused_channel_sums<rush::Work, rush::GradSums<", t, ", ", w, ", ", c,
-                     ">, ", t, ", ", c, ", ", shape.width, ">");
+                     ">, ", t, ", ", c, ", ", shape.width, of_x, ">");
     return true;
   }
   grid_ = map_grid(shape, channels_, processors);
   const char* kind = row().fn == RowOp::Channels ? "Normalize" : "InputGrad";
-  kernel_ = concat("rush::fused_channel_map<rush::Work, rush::", kind, "<", t, ", ", w, ", ",
-                   kernel_type(channel_moments(row())), ", ", c, ">, ", t, ", ", shape.width, ">");
+  kernel_ =
+      concat("rush::fused_channel_map<rush::Work, rush::", kind, "<", t, ", ", w, ", ",
+             kernel_type(channel_moments(row())), ", ", c, ">, ", t, ", ", shape.width, of_x, ">");
   return true;
 }
 
 bool run_fused_rows(const FusedWork& work) {
-  const Device on = work.outputs[0].out.device();
-  std::optional<FusedRowsLaunch> l = FusedRowsLaunch::of(work, processors_of(work.outputs[0].out));
+  const Device on = work.lying().device();
+  std::optional<FusedRowsLaunch> l = FusedRowsLaunch::of(work, processors_of(work.lying()));
   if (!l) return false;
   const CUfunction kernel =
       CompileThread::get().find(l->key(), on.index, work.wait, [&] { return l->source(); });

@@ -10,7 +10,7 @@
 
 namespace rush::cuda {
 
-// The work must outlive it, and have an output of at least one element.
+// The work must outlive it, and have at least one element.
 class RUSH_API FusedRowsLaunch {
  public:
   // For a GPU of so many processors. None: there is no kernel for it.

@@ -132,10 +132,15 @@ class Writer {
         "        row.p[u].v[k] = ",
         plain ? concat("v", value) : concat("apart(v", value, ", args.zeros[", row_, "])"), ";\n");
     after_ += "    return row;\n";
-    return concat("  template <int V, int U>\n  static RUSH_FN Packs<", type, ", V, U> ", name,
-                  "(const FusedArgs& args, const Number* params,\n"
-                  "                       const FusedRowPlace& place) {\n",
-                  body(), "  }\n");
+    bool normal = false;
+    for (size_t input = 0; input < inputs_; ++input)
+      normal = normal || (needed[input] && form_.lies[input] == InputLies::Normal);
+    return concat(
+        "  template <int V, int U>\n  static RUSH_FN Packs<", type, ", V, U> ", name,
+        "(const FusedArgs& args, const Number* params,\n"
+        "                       const FusedRowPlace& place",
+        normal ? concat(",\n                       const Packs<", type, ", V, U>& normal") : "",
+        ") {\n", body(), "  }\n");
   }
 
   std::string result_function() {
@@ -154,6 +159,10 @@ class Writer {
 
   void read_input(size_t i) {
     if (is_number(i)) return;
+    if (form_.lies[i] == InputLies::Normal) {
+      each_ += concat("        const ", kernel_type(type_of(i)), " v", i, " = normal.p[u].v[k];\n");
+      return;
+    }
     static constexpr const char* names[] = {"",       "Single", "Flat",  "Row",
                                             "Column", "Along",  "Across"};
     const int part = form_.lies[i] == InputLies::Single || !work_.join ? 0 : work_.join->part[i];

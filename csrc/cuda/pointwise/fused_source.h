@@ -10,8 +10,9 @@
 
 namespace rush::cuda {
 
-// How a kernel reads an input; all but the first are those of kernels/fused.h.
-enum class InputLies : uint8_t { Number, Single, Flat, Row, Column, Along, Across };
+// How a kernel reads an input; all but the first and the last are those of kernels/fused.h.
+// Normal: not at all, see FusedNormal.
+enum class InputLies : uint8_t { Number, Single, Flat, Row, Column, Along, Across, Normal };
 
 // What the code depends on beside the steps.
 struct FusedForm {

@@ -7,6 +7,7 @@
 #include "core/mutex.h"
 #include "cuda/runtime/launch.h"
 #include "cuda/runtime/memory.h"
+#include "device/origin.h"
 
 namespace rush::cuda {
 
@@ -108,6 +109,7 @@ Graph::~Graph() { reset(); }
 
 void Graph::capture_begin(PoolId pool, CUcaptureMode mode) {
   flush_pending("a CUDA graph is captured");
+  deferred::forget_origins(nullptr);  // replays find in memory what is there by then
   check(!stream_, ErrorKind::Runtime, kName, "this graph is being captured already");
   check(!captured_, ErrorKind::Runtime, kName,
         "this graph holds a capture already: reset() it, or make another one");

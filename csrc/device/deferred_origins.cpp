@@ -52,9 +52,10 @@ void find_known(const std::vector<Recipe>& steps, Plan& plan, const PerStep<uint
       continue;
     auto origin = origin_of(r.operands[1], row.operands[1]);
     if (!origin || !is_of_same_norm(*row.row, origin->row)) continue;
-    // The second pass computes it again, which costs what reading it would.
+    // The second pass computes it again, which costs what reading it would. Not where the gradient lies
+    // otherwise: no pass takes that, and the step by itself would run twice.
     if (adds && asked && plan.wanted[gradient] && plan.maker(gradient, 0) < 0 &&
-        r.out.impl() != asked && !holds_form(r))
+        lie_alike(r.operands[0], r.out) && r.out.impl() != asked && !holds_form(r))
       plan.stays[gradient] = 1;
     plan.known.push_back({uint16_t(s), uint16_t(gradient), std::move(origin)});
   }

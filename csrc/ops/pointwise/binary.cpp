@@ -126,7 +126,7 @@ Tensor multiply_last(const Tensor& g, const Tensor& factor) {
   if (product.dtype != g.dtype() || !(product.sizes == g.sizes())) return g * factor;
   if (g.is_meta()) return g;
   const Tensor form = arranged_form(g);
-  Mul::run(form, arranged_form(factor), form);
+  op::run_block<Mul, 1>(form, form, arranged_form(factor), form);
   form.storage()->note_write();  // no version: nobody else has seen this tensor, or will
   return g;
 }

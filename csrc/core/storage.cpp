@@ -10,6 +10,7 @@
 #include "core/exposed_memory.h"
 #include "core/layout.h"
 #include "core/memory_listener.h"
+#include "core/misaligned.h"
 
 namespace rush {
 
@@ -79,6 +80,8 @@ Ref<Storage> Storage::wrap(void* data, size_t nbytes, Device device, Deleter del
   auto* s = new (cpu_allocate(kHeader)) Storage(device, data, nbytes);
   s->deleter_ = deleter;
   s->context_ = context;
+  if (device.is_cpu() && reinterpret_cast<uintptr_t>(data) % kLargestAlignment != 0) [[unlikely]]
+    g_odd_memory.store(true, std::memory_order_relaxed);
   return Ref<Storage>::adopt(s);
 }
 

@@ -1,10 +1,12 @@
 #include "core/tensor.h"
 
+#include <cstring>
 #include <new>
 
 #include "core/batched.h"
 #include "core/device_memory.h"
 #include "core/layout.h"
+#include "core/misaligned.h"
 #include "core/modes.h"
 #include "core/value_read.h"
 #include "functors/stored.h"
@@ -152,13 +154,27 @@ Tensor make_tensor(IntList sizes, IntList strides, DType dtype, Device device) {
   return out;
 }
 
+std::atomic<bool> g_odd_memory{false};
+
+bool begins_misaligned(const Tensor& t) {
+  const TensorImpl& impl = *t.impl();
+  const Storage* s = impl.storage.load();  // none: a form of ours, which is aligned
+  if (!s || !impl.device.is_cpu() || impl.numel == 0) return false;
+  return reinterpret_cast<uintptr_t>(s->data()) % uintptr_t(alignment(impl.dtype)) != 0;
+}
+
 void store_scalar(void* p, DType dtype, const Scalar& s) {
-  dispatch_storage("fill", dtype, [&]<typename T>() { *static_cast<T*>(p) = s.to<T>(); });
+  dispatch_storage("fill", dtype, [&]<typename T>() {
+    const T v = s.to<T>();
+    std::memcpy(p, &v, sizeof v);  // see Note [Misaligned memory]
+  });
 }
 
 Scalar load_scalar(const void* p, DType dtype) {
   return dispatch_storage("item", dtype, [&]<typename T>() -> Scalar {
-    const T v = T(*static_cast<const stored<T>*>(p));
+    stored<T> there;
+    std::memcpy(&there, p, sizeof there);  // see Note [Misaligned memory]
+    const T v = T(there);
     if constexpr (std::is_same_v<T, bool>)
       return Scalar(v);
     else if constexpr (is_complex_v<T>)

@@ -3,6 +3,7 @@
 #include "autograd/snapshot.h"
 #include "core/device_memory.h"
 #include "core/layout.h"
+#include "core/misaligned.h"
 #include "core/modes.h"
 #include "ops/ops.h"
 
@@ -74,7 +75,7 @@ void copy_part(Tensor to, const Tensor& from) {
 
 // Contiguous memory that holds what the tensors hold; that of a single tensor where it fits.
 Tensor joined(const std::vector<Tensor>& tensors) {
-  if (tensors.size() == 1) return contiguous(tensors[0]);
+  if (tensors.size() == 1 && !is_misaligned(tensors[0])) return contiguous(tensors[0]);
   const int64_t sizes[] = {elements(tensors)};
   Tensor flat = empty(sizes, tensors[0].dtype(), std::nullopt, tensors[0].device());
   int64_t first = 0;
@@ -106,7 +107,8 @@ Tensor from_addable(const Tensor& t, DType dtype) {
 Tensor room_for(const Operation& op) {
   const DType dtype = op.dtype();
   const bool converts = op.adds() && is_reduced_float(dtype) && !abilities(op).halves;
-  if (op.outputs.size() == 1 && op.outputs[0].is_contiguous() && !converts)
+  if (op.outputs.size() == 1 && op.outputs[0].is_contiguous() && !converts &&
+      !is_misaligned(op.outputs[0]))
     return op.adds() ? addable(op, op.outputs[0]) : op.outputs[0];
   const int64_t sizes[] = {elements(op.outputs)};
   const DType type = converts ? DType::Float32 : dtype;

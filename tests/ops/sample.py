@@ -199,6 +199,17 @@ def dtype_name(dtype):
     return str(dtype).split(".")[-1]
 
 
+def misaligned(t):
+    """The values of t in memory whose addresses are odd: foreign memory may begin anywhere."""
+    if not t.numel():
+        return t
+    room = np.zeros(t.numel() * t.element_size() + 1, np.uint8)  # NumPy's begins at an even one
+    there = rl.frombuffer(room, dtype=t.dtype, count=t.numel(), offset=1)
+    there.as_strided_(t.shape, t.contiguous().stride())  # in place: no view of another tensor
+    assert there.data_ptr() % 2 == 1
+    return there.copy_(t)
+
+
 def tensor(a, dtype, layout="contiguous"):
     """A tensor that holds the array's values and shares no memory with it."""
     target = getattr(rl, dtype)
@@ -216,7 +227,7 @@ def tensor(a, dtype, layout="contiguous"):
         return plain(a.transpose(0, 2, 3, 1)).permute(0, 3, 1, 2)
     if layout == "expanded" and a.ndim and a.shape[0]:
         return plain(a[:1]).expand(a.shape)
-    return plain(a)
+    return misaligned(plain(a)) if layout == "misaligned" else plain(a)
 
 
 def to_numpy(t):

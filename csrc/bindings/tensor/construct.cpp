@@ -2,6 +2,8 @@
 #include "bindings/cuda/arrays.h"
 #include "bindings/tensor/literal.h"
 
+#include <cstring>
+
 #include "autograd/meta.h"
 #include "core/interrupt.h"
 #include "core/value_read.h"
@@ -332,9 +334,13 @@ PyObject* number_to_python(T v) {
 }
 
 template <class T>
-Handle list_of(const Tensor& t, const stored<T>* at, int64_t dim, InterruptCounter& interrupts) {
-  if (dim == t.dim()) return Handle::steal(number_to_python(T(*at)));
-  const int64_t n = t.sizes()[dim], step = t.strides()[dim];
+Handle list_of(const Tensor& t, const char* at, int64_t dim, InterruptCounter& interrupts) {
+  if (dim == t.dim()) {
+    stored<T> there;
+    std::memcpy(&there, at, sizeof there);  // see Note [Misaligned memory]
+    return Handle::steal(number_to_python(T(there)));
+  }
+  const int64_t n = t.sizes()[dim], step = t.strides()[dim] * int64_t(sizeof(T));
   Handle out = Handle::steal(PyList_New(n));
   for (int64_t i = 0; i < n; ++i) {
     interrupts.add();
@@ -364,7 +370,7 @@ PyObject* tensor_to_list(const Tensor& t) {
   const Tensor host = converted(t, std::nullopt, Device{});
   return dispatch_storage("tolist", host.dtype(), [&]<typename T>() {
     InterruptCounter interrupts(1 << 16);
-    return list_of<T>(host, host.data<const stored<T>>(), 0, interrupts).release();
+    return list_of<T>(host, host.data<const char>(), 0, interrupts).release();
   });
 }
 

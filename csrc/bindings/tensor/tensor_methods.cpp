@@ -1,4 +1,6 @@
 // tensor_methods.cpp: methods of a tensor that read its description, or leave the world of tensors.
+#include <cstring>
+
 #include "autograd/meta.h"
 #include "bindings/autograd/autograd.h"
 #include "bindings/handle.h"
@@ -87,7 +89,11 @@ PyObject* get_device(PyObject* o, PyObject*) {
 
 // An element as a Python number; uint64 needs its own way, as it may not fit into an int64.
 PyObject* element(const void* p, DType dtype) {
-  if (dtype == DType::UInt64) return PyLong_FromUnsignedLongLong(*static_cast<const uint64_t*>(p));
+  if (dtype == DType::UInt64) {
+    uint64_t v;
+    std::memcpy(&v, p, sizeof v);
+    return PyLong_FromUnsignedLongLong(v);
+  }
   return wrap(load_scalar(p, dtype));
 }
 

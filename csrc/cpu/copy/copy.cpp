@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/cpu_features.h"
+#include "core/misaligned.h"
 #include "cpu/loop_nest.h"
 #include "device/copy.h"
 
@@ -144,6 +145,34 @@ void copy_short_rows(LoopNest nest, const ConvertFn& fn) {
   nest.run_parallel(convert_row, &fn);
 }
 
+// The same type on both sides, as bytes: memory may be misaligned for its elements.
+template <size_t item>
+void move_bytes(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) std::memcpy(dst + i * dst_stride, src + i * src_stride, item);
+}
+constexpr ConvertFn kMoveBytes[] = {move_bytes<1>, move_bytes<2>, move_bytes<4>, move_bytes<8>,
+                                    move_bytes<16>};
+ConvertFn move_fn(int64_t item) { return kMoveBytes[std::countr_zero(uint64_t(item))]; }
+
+// See Note [Misaligned memory]. Conversions read and write aligned memory.
+[[gnu::cold]] void copy_misaligned(const Tensor& src, const Tensor& dst) {
+  const auto move = [](const Tensor& from, const Tensor& to) {
+    const LoopOperand ops[] = {to, from};
+    const ConvertFn fn = move_fn(to.element_size());
+    LoopNest(ops).run_parallel(convert_row, &fn);
+  };
+  if (src.dtype() == dst.dtype()) return move(src, dst);
+  Tensor from = src;
+  if (is_misaligned(src)) {
+    from = make_tensor(src.sizes(), src.dtype());
+    move(src, from);
+  }
+  if (!is_misaligned(dst)) return copy_cpu(from, dst);
+  const Tensor to = make_tensor(dst.sizes(), dst.dtype());
+  copy_cpu(from, to);
+  move(to, dst);
+}
+
 struct FillContext {
   int64_t item;
   const char* pattern;  // kPattern bytes of the value over and over
@@ -215,6 +244,8 @@ void copy_cpu(const Tensor& src, const Tensor& dst) {
     if (src.data() != dst.data()) copy_bytes(dst.data(), src.data(), dst.nbytes());
     return;
   }
+  if (is_misaligned(src) || is_misaligned(dst)) [[unlikely]]
+    return copy_misaligned(src, dst);
   const ConvertFn fn = convert_fn(src.dtype(), dst.dtype());
   if (n == 1) {
     fn(dst.data<char>(), 0, src.data<char>(), 0, 1);
@@ -250,7 +281,8 @@ void fill_cpu(const Tensor& dst, const Scalar& value) {
     std::memcpy(dst.data(), pattern, size_t(item));
     return;
   }
-  const FillContext context{item, pattern, convert_fn(type, type)};
+  const FillContext context{item, pattern,
+                            is_misaligned(dst) ? move_fn(item) : convert_fn(type, type)};
   const int64_t filled = std::min(kPattern / item, dst.numel());
   context.move(pattern + item, item, pattern, 0, filled - 1);
   loop({dst}, fill_row, &context);

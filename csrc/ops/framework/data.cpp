@@ -2,6 +2,7 @@
 
 #include "core/device_memory.h"
 #include "core/layout.h"
+#include "core/misaligned.h"
 #include "device/copy.h"
 #include "ops/framework/spec.h"
 
@@ -47,7 +48,8 @@ Tensor clone_data(const Tensor& src, MemoryFormat format) {
 }
 
 Tensor contiguous_data(const Tensor& src) {
-  return src.is_contiguous() ? src : clone_data(src, MemoryFormat::Contiguous);
+  if (src.is_contiguous() && !is_misaligned(src)) return src;
+  return clone_data(src, MemoryFormat::Contiguous);
 }
 
 Tensor convert_data(const Tensor& src, DType dtype) {

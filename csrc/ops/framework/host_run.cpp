@@ -1,5 +1,6 @@
 #include "ops/framework/host_run.h"
 
+#include "core/misaligned.h"
 #include "core/shape.h"
 #include "device/runtime.h"
 #include "ops/framework/data.h"
@@ -9,7 +10,8 @@ namespace rush {
 bool needs_host_copy(const Tensor& t) { return device_traits(t).separate_memory; }
 
 Tensor HostCopies::of(const Tensor& t) {
-  if (!t.defined() || !needs_host_copy(t)) return t;
+  if (!t.defined()) return t;
+  if (!needs_host_copy(t)) return is_misaligned(t) ? contiguous_data(t) : t;
   for (const auto& [original, copy] : pairs_)
     if (original.is_same(t)) return copy;
   if (pairs_.empty()) {

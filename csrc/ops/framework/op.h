@@ -17,6 +17,7 @@
 #include "core/layout.h"
 #include "core/modes.h"
 #include "ops/framework/aliasing.h"
+#include "ops/framework/aligned_run.h"
 #include "ops/framework/arranged.h"
 #include "ops/framework/host_run.h"
 #include "ops/framework/kept.h"
@@ -125,6 +126,10 @@ constexpr bool any_device = requires { requires Op::any_device; };
 // Does run() serve any order of dims in memory equally well? See ops/framework/arranged.h.
 template <class Op>
 constexpr bool any_layout = requires { requires Op::any_layout; };
+// Does run() look at no element, so that it does not matter where they lie? See
+// ops/framework/aligned_run.h.
+template <class Op>
+constexpr bool any_alignment = requires { requires Op::any_alignment; };
 // Does grad() take undefined gradients of results that nobody used? Else they come as zeros.
 template <class Op>
 constexpr bool takes_undefined = requires { requires Op::takes_undefined; };
@@ -467,14 +472,19 @@ void refuse_float8(const char* op, const A&... args) {
    ...);
 }
 
-// Op::run, where the tensors are, or over host copies. `written` is one of the results; the last
-// `Results` arguments are all of them (0: the first argument is).
+// Op::run, where the tensors are, or over host or aligned copies. `written` is one of the results;
+// the last `Results` arguments are all of them (0: the first argument is).
 template <class Op, size_t Results, class... A>
 void run_block(const Tensor& written, const A&... args) {
   if constexpr (!takes_float8<Op>) refuse_float8(Op::name, args...);
   if constexpr (!any_device<Op>) {
     if (needs_host_copy(written)) [[unlikely]]
       return run_on_host<Op, Results>(args...);
+  }
+  if constexpr (!any_alignment<Op>) {
+    if (g_odd_memory.load(std::memory_order_relaxed)) [[unlikely]]
+      if (any_tensor([](const Tensor& t) { return is_misaligned(t); }, args...))
+        return run_aligned<Op>(args...);
   }
   Op::run(args...);
 }

@@ -1,4 +1,5 @@
 // A linear map and relu in one pass: what the second half of a transformer's layer begins with.
+#include "core/misaligned.h"
 #include "core/modes.h"
 #include "device/linalg.h"
 #include "ops/linear_relu_ops.h"
@@ -11,7 +12,8 @@ struct LinearRelu {
 
   // Not where something is recorded or deferred, which knows the two ops.
   static bool is_plain(const Tensor& x, const Tensor& w, const Tensor& bias) {
-    if (t_modes & (kIntercept | kDefer | kForward) || !bias.defined() || !x.is_floating())
+    if (t_modes & (kIntercept | kDefer | kForward) || !bias.defined() || !x.is_floating() ||
+        is_misaligned(x) || is_misaligned(w) || is_misaligned(bias))
       return false;
     return !grad_enabled() || !(requires_grad(x) || requires_grad(w) || requires_grad(bias));
   }

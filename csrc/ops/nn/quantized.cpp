@@ -2,6 +2,7 @@
 // these do not serve, and where calls are batched or looked at, it is composed of ops over floats.
 #include "device/nn/quantized.h"
 
+#include "core/misaligned.h"
 #include "core/modes.h"
 #include "device/pointwise.h"
 #include "ops/framework/data.h"
@@ -27,7 +28,8 @@ template <class... Each>
 bool is_plain(const Each&... tensors) {
   if (t_modes & (kIntercept | kForward)) return false;
   const auto fine = [](const Tensor& x) {
-    return !x.defined() || !(x.is_batched() || (grad_enabled() && requires_grad(x)));
+    return !x.defined() ||
+           !(x.is_batched() || (grad_enabled() && requires_grad(x)) || is_misaligned(x));
   };
   return (fine(tensors) && ...);
 }

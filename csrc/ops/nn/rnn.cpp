@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "autograd/forward.h"
+#include "ops/framework/data.h"
 #include "ops/framework/op.h"
 #include "ops/framework/op_name.h"
 #include "ops/framework/operators.h"
@@ -227,7 +228,7 @@ Results run_data(const Network& n, const Tensor& data, const Tensor& batch_sizes
                  n.op, "batch_sizes must be a 1-d int64 tensor on the CPU that is not empty, got ",
                  batch_sizes.dtype(), " of shape ", batch_sizes.sizes(), " on ",
                  batch_sizes.device());
-  const Tensor list = contiguous(batch_sizes);
+  const Tensor list = contiguous_data(batch_sizes);
   const IntList sizes(list.data<int64_t>(), size_t(list.numel()));
   for (size_t i = 0; i < sizes.size(); ++i)
     check_argument(sizes[i] > 0 && (i == 0 || sizes[i] <= sizes[i - 1]), n.op,

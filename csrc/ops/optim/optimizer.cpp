@@ -8,6 +8,7 @@
 
 #include "autograd/snapshot.h"
 #include "core/interrupt.h"
+#include "core/misaligned.h"
 #include "device/lists.h"
 #include "device/runtime.h"
 #include "ops/framework/data.h"
@@ -125,8 +126,9 @@ struct Step {
       for (size_t k = 0; k < num_scalars(); ++k) {
         const Tensor& s = scalars[i * num_scalars() + k];
         single = single && s.dtype() != DType::Float64;
-        now[k] = s.dtype() == DType::Float32 ? double(*s.data<float>())
-                                             : load_scalar(s.data(), s.dtype()).to_double();
+        now[k] = s.dtype() == DType::Float32 && !is_misaligned(s)
+                     ? double(*s.data<float>())
+                     : load_scalar(s.data(), s.dtype()).to_double();
       }
       if (i > 0 && std::equal(now, now + num_scalars(), before)) {
         std::copy(flat[i - 1].numbers, flat[i - 1].numbers + kMaxOptimizerNumbers, t.numbers);
@@ -137,7 +139,7 @@ struct Step {
       }
       for (size_t k = 0; k < num_scalars(); ++k) {
         const Tensor& s = scalars[i * num_scalars() + k];
-        if (s.dtype() == DType::Float32)
+        if (s.dtype() == DType::Float32 && !is_misaligned(s))
           *s.data<float>() = float(after[k]);
         else
           store_scalar(s.data(), s.dtype(),
@@ -156,9 +158,11 @@ struct Step {
              std::vector<Tensor>& kept) const {
     const Tensor& p = params[i];
     bool flat = is_flat(p) && same_flat_layout(p, grads[i]);
-    for (size_t k = 0; k < num_states; ++k) flat = flat && same_flat_layout(p, state(i, k));
+    flat = flat && is_flat(grads[i]);
+    for (size_t k = 0; k < num_states; ++k)
+      flat = flat && same_flat_layout(p, state(i, k)) && is_flat(state(i, k));
     auto address = [&](const Tensor& x, bool written) {
-      if (flat || x.is_contiguous()) return x.data<char>();
+      if (flat || (x.is_contiguous() && is_flat(x))) return x.data<char>();
       const Tensor copy = contiguous_data(x);
       if (written)
         write_backs.emplace_back(x, copy);
@@ -445,7 +449,9 @@ struct ListUnscale {
   static constexpr const char* name = "_list_unscale_";
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   // One element, in the type that devices take which are not waited for.
-  static bool is_single(const Tensor& t) { return t.numel() == 1 && t.dtype() == DType::Float32; }
+  static bool is_single(const Tensor& t) {
+    return t.numel() == 1 && t.dtype() == DType::Float32 && !is_misaligned(t);
+  }
   static int64_t call(TensorList tensors, const Tensor& found_inf, const Tensor& inv_scale) {
     const NoGradGuard no_grad;
     if (tensors.empty()) return 0;

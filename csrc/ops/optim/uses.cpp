@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/misaligned.h"
 #include "core/shape.h"
 
 namespace rush {
@@ -97,7 +98,9 @@ bool storages_meet(std::initializer_list<TensorList> written, TensorList read) {
 
 }  // namespace
 
-bool is_flat(const Tensor& t) { return t.is_contiguous() || is_dense(t.sizes(), t.strides()); }
+bool is_flat(const Tensor& t) {
+  return (t.is_contiguous() || is_dense(t.sizes(), t.strides())) && !is_misaligned(t);
+}
 
 bool check_uses(const char* op, TensorList params, TensorList grads, TensorList states) {
   if (!storages_meet({params, states}, grads)) return false;

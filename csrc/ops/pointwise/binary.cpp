@@ -127,7 +127,7 @@ Tensor multiply_last(const Tensor& g, const Tensor& factor) {
   if (g.is_meta()) return g;
   const Tensor form = arranged_form(g);
   before_write_to(form.storage().get());
-  Mul::run(form, arranged_form(factor), form);
+  op::run_block<Mul, 1>(form, form, arranged_form(factor), form);
   form.storage()->note_write();  // no version: nobody else has seen this tensor, or will
   return g;
 }

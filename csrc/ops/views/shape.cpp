@@ -470,6 +470,7 @@ namespace {
 // No element is written, so several indices may share one, as after expand().
 struct ChangesGeometry {
   static constexpr bool repeats_are_fine = true;
+  static constexpr bool any_alignment = true;
 };
 
 // Takes over the geometry that a view op computes. Views cannot change their own shape while a

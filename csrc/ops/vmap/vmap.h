@@ -80,7 +80,11 @@ class BatchedCall {
   size_t count() const { return entry.args.size(); }
   bool is_tensor(size_t i) const { return args_[i].tag() == Value::Tag::Tensor; }
   bool is_batched(size_t i) const;
-  const Tensor& logical(size_t i) const { return args_[i].tensor(); }
+  const Tensor& logical(size_t i) const {
+    internal_assert(is_tensor(i) || args_[i].is_none(),
+                    "a batching rule takes a number for a tensor");
+    return args_[i].tensor();
+  }
   Tensor physical(size_t i) const { return without_batch(logical(i), level); }
   Tensor all_samples(size_t i) const { return with_all_samples(logical(i), level); }
   const Value& given(size_t i) const { return args_[i]; }

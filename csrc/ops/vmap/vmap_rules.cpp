@@ -23,8 +23,10 @@ static int64_t largest_rank(const BatchedCall& c) {
 // Samples side by side; a batched number of a lower category takes the dtype `weak_as`.
 static void align_samples(BatchedCall& c, std::optional<DType> weak_as) {
   const int64_t rank = largest_rank(c);
-  check(!c.in_place() || rank == c.logical(0).dim(), ErrorKind::Shape, c.entry.name,
-        "in place, the result has more dimensions than self of shape ", c.logical(0).sizes());
+  if (c.in_place())  // other forms may begin with a number, as polygamma does
+    check_shape(rank == c.logical(0).dim(), c.entry.name,
+                "in place, the result has more dimensions than self of shape ",
+                c.logical(0).sizes());
   for (size_t i = 0; i < c.count(); ++i) {
     if (!c.is_tensor(i) || !c.is_batched(i)) continue;
     Tensor p = c.physical(i);

@@ -181,7 +181,7 @@ RUSH_FN void split_left(Fragments& to, const LeftTurn& from) {
 }
 
 // The products read these by themselves: they stay what they are until here.
-RUSH_FN void keep_until_here(Fragments& f) {
+RUSH_FN void keep_until_here([[maybe_unused]] Fragments& f) {
 #ifdef RUSH_DEVICE
 #pragma unroll
   for (int s = 0; s < kSixteens; ++s)

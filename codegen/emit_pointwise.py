@@ -122,16 +122,17 @@ def facts(table) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def functor_list(fns) -> str:
-    """For what asks every functor of two inputs a question: RUSH_BINARY says which."""
-    return HEADER + "".join(f"RUSH_BINARY({name})\n" for name in fns)
+def functor_list(arity, fns) -> str:
+    """For what asks every functor of so many inputs a question: RUSH_BINARY says which."""
+    return HEADER + "".join(f"RUSH_{arity.upper()}({name})\n" for name in fns)
 
 
 def outputs(rows) -> dict[str, str]:
     table = collect(rows)
     files = {
         "functors/fns.h": header(table),
-        "functors/binary_fns.inc": functor_list(table["binary"]),
+        "functors/unary_fns.inc": functor_list("unary", table["unary"]),
+        "functors/binary_fns.inc": functor_list("binary", table["binary"]),
         "cuda/pointwise.json": facts(table),
     }
     for arity, fns in table.items():

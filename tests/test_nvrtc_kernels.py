@@ -689,7 +689,7 @@ def few_rows_kernels():
 
 def split_product_kernels():
     layouts = itertools.product(("true", "false"), ("RightByRows", "RightByColumns"))
-    names = [f"rush::split_product<{left}, rush::{right}>" for left, right in layouts]
+    names = [f"rush::piece_product<{left}, rush::{right}>" for left, right in layouts]
     yield "f32", [*names, "rush::join_parts"]
 
 

@@ -5,6 +5,8 @@
 #include "core/modes.h"
 #include "device/deferred_queue.h"
 #include "device/origin.h"
+#include "functors/activation.h"
+#include "functors/ternary.h"
 
 namespace rush::deferred {
 
@@ -12,14 +14,33 @@ namespace {
 
 using Kind = FusedStep::Kind;
 
-// They compare, and compute nothing that could be contracted with what comes before.
+// Functors with numbers of their own are templates.
+template <class F>
+constexpr bool selects() {
+  if constexpr (requires { F::selects; }) return F::selects;
+  return false;
+}
+template <template <class> class F>
+constexpr bool selects() {
+  return selects<F<float>>();
+}
+
+// They compute nothing that could be contracted with what comes before.
 bool is_activation(const Recipe& r) {
-  return r.kind == Kind::Unary &&
-         (UnaryFn(r.fn) == UnaryFn::Relu || UnaryFn(r.fn) == UnaryFn::Hardtanh);
+#define RUSH_UNARY(F) selects<functors::F>(),
+  static constexpr bool known[] = {
+#include "functors/unary_fns.inc"
+  };
+#undef RUSH_UNARY
+  return r.kind == Kind::Unary && known[r.fn];
 }
 bool is_activation_backward(const Recipe& r) {
-  return r.kind == Kind::Binary && (BinaryFn(r.fn) == BinaryFn::ThresholdBackward ||
-                                    BinaryFn(r.fn) == BinaryFn::HardtanhBackward);
+#define RUSH_BINARY(F) selects<functors::F>(),
+  static constexpr bool known[] = {
+#include "functors/binary_fns.inc"
+  };
+#undef RUSH_BINARY
+  return r.kind == Kind::Binary && known[r.fn];
 }
 
 bool is_same_memory(const Tensor& a, const Tensor& b) {

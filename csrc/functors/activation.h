@@ -1,5 +1,8 @@
 // activation.h: the neural-network activations and their fused backward forms.
 //
+// `selects`: the result is an argument or a constant, picked by comparing. Which one is known from
+// whatever has the same bits as the arguments: device/deferred_origins.cpp asks.
+//
 // A backward functor takes the gradient first, then what forward saved (its input x or its
 // output y), and returns the input's gradient. All are for float and double.
 #pragma once
@@ -9,6 +12,7 @@
 namespace rush::functors {
 
 struct Relu {  // nan stays nan
+  static constexpr bool selects = true;
   template <class T>
   RUSH_FN T operator()(T x) const {
     return x < T(0) ? T(0) : x;
@@ -27,16 +31,19 @@ struct Threshold {
 };
 template <class T>
 struct ThresholdBackward {  // relu: threshold 0, x may be the output
+  static constexpr bool selects = true;
   T threshold;
   RUSH_FN T operator()(T g, T x) const { return x <= threshold ? T(0) : g; }
 };
 template <class T>
 struct Hardtanh {
+  static constexpr bool selects = true;
   T lo, hi;
   RUSH_FN T operator()(T x) const { return Clamp<T>{lo, hi}(x); }
 };
 template <class T>
 struct HardtanhBackward {
+  static constexpr bool selects = true;
   T lo, hi;
   RUSH_FN T operator()(T g, T x) const { return (x <= lo) | (x >= hi) ? T(0) : g; }
 };

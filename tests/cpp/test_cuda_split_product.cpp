@@ -55,10 +55,10 @@ Outcome run(const Problem& p, const std::vector<float>& a, const std::vector<flo
   args.row_tiles = (p.m + kSplitRows - 1) / kSplitRows;
   args.column_tiles = (p.n + kSplitColumns - 1) / kSplitColumns;
   args.alpha = p.alpha, args.beta = p.beta;
-  const auto kernel = p.left_by_rows ? (p.right_by_rows ? split_product<true, RightByRows>
-                                                        : split_product<true, RightByColumns>)
-                                     : (p.right_by_rows ? split_product<false, RightByRows>
-                                                        : split_product<false, RightByColumns>);
+  const auto kernel = p.left_by_rows ? (p.right_by_rows ? piece_product<true, RightByRows>
+                                                        : piece_product<true, RightByColumns>)
+                                     : (p.right_by_rows ? piece_product<false, RightByRows>
+                                                        : piece_product<false, RightByColumns>);
   args.batches = p.batches, args.units = args.row_tiles * args.column_tiles * p.parts * p.batches;
   launch_together({unsigned(std::min(p.blocks, args.units))}, {kThreads}, kernel, args);
   if (args.parts) launch({2}, {kThreads}, join_parts, args);

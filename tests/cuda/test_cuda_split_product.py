@@ -30,7 +30,7 @@ def kernels_of(f):
 
 
 def is_split(f):
-    return any("split_product" in name for name in kernels_of(f))
+    return any("piece_product" in name for name in kernels_of(f))
 
 
 def factors(kind, m, n, k, seed=0):
@@ -135,7 +135,7 @@ def test_gradients():
     x = rl.randn(1536, 1024, device="cuda", requires_grad=True)
     grad = rl.randn(1536, 2048, device="cuda")
     names = kernels_of(lambda: layer(x).backward(grad))
-    assert sum("split_product" in name for name in names) == 3
+    assert sum("piece_product" in name for name in names) == 3
     layer.zero_grad()
     x.grad = None
     layer(x).backward(grad)

@@ -40,7 +40,7 @@ inline constexpr int kStage = 24 << 10;  // bytes of the right matrix's pieces, 
 inline constexpr float kRaised = 0x1p16f;
 
 // Two neighbours, raised, in pieces.
-RUSH_FN void split(u32 (&pieces)[kPieces], float x, float y) {
+RUSH_FN void pieces_of(u32 (&pieces)[kPieces], float x, float y) {
   x *= kRaised;
   y *= kRaised;
 #pragma unroll
@@ -168,13 +168,13 @@ struct Fragments {
   u32 v[kSixteens][kPieces][4];
 };
 
-RUSH_FN void split_left(Fragments& to, const LeftTurn& from) {
+RUSH_FN void left_in_pieces(Fragments& to, const LeftTurn& from) {
 #pragma unroll
   for (int s = 0; s < kSixteens; ++s)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       u32 pieces[kPieces];
-      split(pieces, from.x[i % 2][s][i / 2 * 2], from.x[i % 2][s][i / 2 * 2 + 1]);
+      pieces_of(pieces, from.x[i % 2][s][i / 2 * 2], from.x[i % 2][s][i / 2 * 2 + 1]);
 #pragma unroll
       for (int p = 0; p < kPieces; ++p) to.v[s][p][i] = pieces[p];
     }
@@ -239,7 +239,7 @@ struct RightByColumns {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         u32 pieces[kPieces];
-        split(pieces, from.x[i].v[2 * half], from.x[i].v[2 * half + 1]);
+        pieces_of(pieces, from.x[i].v[2 * half], from.x[i].v[2 * half + 1]);
 #pragma unroll
         for (int p = 0; p < kPieces; ++p) {
           const int u = unit(stage, p) + 2 * s + half;
@@ -279,8 +279,8 @@ struct RightByRows {
     for (int i = 0; i < 4; ++i) {
       const int row = first_k() / 16 * 16 + place_of(first_k() % 16 + i);
       u32 low[kPieces], high[kPieces];
-      split(low, from.x[i].v[0], from.x[i].v[1]);
-      split(high, from.x[i].v[2], from.x[i].v[3]);
+      pieces_of(low, from.x[i].v[0], from.x[i].v[1]);
+      pieces_of(high, from.x[i].v[2], from.x[i].v[3]);
       char* const at = tiles + stage * kStage + lane / 16 * kHalf + row * 128 +
                        (bytes / 16 ^ row % 8) * 16 + bytes % 16;
 #pragma unroll
@@ -417,7 +417,7 @@ RUSH_FN int has_multiplied(int group, int stage) { return 3 + 2 * group + stage;
 
 template <bool left_by_rows, class Right>
 __global__ void __launch_bounds__(kThreads, 1)
-    split_product(const __grid_constant__ SplitProductArgs args) {
+    piece_product(const __grid_constant__ SplitProductArgs args) {
   after_earlier();
   alignas(1024) __shared__ char tiles[2 * kStage];
   const int group = threadIdx.x / 128;
@@ -431,7 +431,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   right_at.read(right);
   left_at.read(left);
   Right::write(tiles, 0, right);
-  split_left(fragments, left);
+  left_in_pieces(fragments, left);
   right_at.read(right);
   left_at.read(left);
   if (group == 1) {
@@ -474,7 +474,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       if (group == 1 || !first) meet_at(has_multiplied(1 - group, free));
       first = false;
       Right::write(tiles, free, right);
-      split_left(fragments, left);
+      left_in_pieces(fragments, left);
       show_to_products();
       right_at.read(right);
       left_at.read(left);

@@ -15,7 +15,7 @@ namespace {
 enum Key : uint64_t { kLeftRows = 1, kRightRows = 2, kJoin = 4 };
 std::string spell(uint64_t key) {
   if (key == kJoin) return "rush::join_parts";
-  return concat("rush::split_product<", key & kLeftRows ? "true" : "false",
+  return concat("rush::piece_product<", key & kLeftRows ? "true" : "false",
                 key & kRightRows ? ", rush::RightByRows>" : ", rush::RightByColumns>");
 }
 const KernelFamily kSplit{"split_product_hopper.cu", spell};

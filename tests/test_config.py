@@ -212,3 +212,26 @@ def test_onednn_is_found_where_the_core_looks(tmp_path, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(sys, "path", [str(tmp_path)])
         assert rl.backends.mkldnn.is_available()
+
+
+def test_precision_of_float32_products():
+    matmul = rl.backends.cuda.matmul
+    assert (matmul.fp32_precision, matmul.allow_tf32) == ("none", False)
+    try:
+        for precision in ("tf32", "ieee", "none"):
+            matmul.fp32_precision = precision
+            assert matmul.fp32_precision == precision
+            assert matmul.allow_tf32 == (precision == "tf32")
+        matmul.fp32_precision = "ieee"
+        matmul.allow_tf32 = True
+        assert matmul.fp32_precision == "tf32"
+        matmul.allow_tf32 = False
+        assert matmul.fp32_precision == "ieee"
+        for wrong in ("IEEE", "bf16", None, 3):
+            with pytest.raises(
+                RuntimeError, match="fp32_precision: expected 'none', 'ieee' or 'tf32'"
+            ):
+                matmul.fp32_precision = wrong
+        assert matmul.fp32_precision == "ieee"
+    finally:
+        matmul.fp32_precision = "none"

@@ -207,3 +207,25 @@ launched(compiled(f), True)
     assert once == "fused_nest product"
     # It is computed for itself when the function returns it.
     assert twice == "fused_nest product pointwise_flat"
+
+
+def test_large_float32_products_are_split(run_both):
+    """Which kernel a product goes to, by its size, layout, type and fp32_precision."""
+    code = """
+matmul = rl.backends.cuda.matmul
+a, b = rl.zeros(2048, 1024, device="cuda"), rl.zeros(1024, 1024, device="cuda")
+deep, bias = rl.zeros(128, 65536, device="cuda"), rl.zeros(1024, device="cuda")
+halves = a.half(), b.half()
+for precision in ("none", "ieee", "tf32"):
+    matmul.fp32_precision = precision
+    launched(lambda: a @ b)
+matmul.fp32_precision = "none"
+launched(lambda: F.linear(a, b, bias))
+launched(lambda: deep @ deep.T)
+launched(lambda: a[:, 1:] @ b[1:])
+launched(lambda: halves[0] @ halves[1])
+launched(lambda: x @ w)
+"""
+    split, library = "piece_product", "product"
+    names = [line.split("(")[0] for line in run_both(code)]
+    assert names == [split, library, library, split, f"{split} join_parts"] + 3 * [library]

@@ -42,7 +42,7 @@ struct Division {
 };
 
 // Measured on an H200: a block takes 42 ns for a step of k and 2 us for a unit, and 3 us to begin; cuBLASLt's float32
-// does 50 x 10^12 operations in a second. What lies in parts is written, read and joined by one more launch.
+// does 0.38 x 10^12 operations per second and processor. What lies in parts is written, read and joined by one more launch.
 Division divide(const SplitProductArgs& args, int64_t batches, int64_t processors) {
   constexpr double kStep = 42e-9, kUnit = 2e-6, kBegin = 3e-6, kJoinLaunch = 3e-6;
   constexpr double kBytesPerSecond = 3e12;
@@ -64,10 +64,11 @@ Division divide(const SplitProductArgs& args, int64_t batches, int64_t processor
 }
 
 // Is it faster than cuBLASLt? Not where it is nearly so: the estimate is rough.
-bool pays(const SplitProductArgs& args, int64_t batches, const Division& division) {
-  constexpr double kLibrary = 50e12;
+bool pays(const SplitProductArgs& args, int64_t batches, int64_t processors,
+          const Division& division) {
+  const double library = 0.38e12 * double(processors);
   return division.seconds <
-         0.9 * 2 * double(args.m) * args.n * double(args.k) * double(batches) / kLibrary;
+         0.9 * 2 * double(args.m) * args.n * double(args.k) * double(batches) / library;
 }
 
 Tensor transposed(const Tensor& t) {
@@ -114,9 +115,10 @@ bool multiply_split(const Tensor& a, const Tensor& b, const Tensor& out, const S
   args.column_tiles = i32((from.n + kSplitColumns - 1) / kSplitColumns);
   args.relu = relu;
   args.alpha = alpha.to<float>(), args.beta = beta.to<float>();
-  const Division division = divide(args, from.batches, device_info(device).processors);
+  const int64_t processors = device_info(device).processors;
+  const Division division = divide(args, from.batches, processors);
   const int64_t units = int64_t(args.row_tiles) * args.column_tiles * division.parts * from.batches;
-  if (units > kMost || !pays(args, from.batches, division)) return false;
+  if (units > kMost || !pays(args, from.batches, processors, division)) return false;
   args.part = i32(division.deep);
   args.parts_of_k = i32(division.parts);
   args.batches = i32(from.batches);
@@ -129,7 +131,7 @@ bool multiply_split(const Tensor& a, const Tensor& b, const Tensor& out, const S
   }
   const uint64_t key =
       (left.by_rows ? uint64_t(kLeftRows) : 0) | (right.by_rows ? uint64_t(kRightRows) : 0);
-  const int64_t blocks = std::min<int64_t>(args.units, device_info(device).processors);
+  const int64_t blocks = std::min<int64_t>(args.units, processors);
   launch(kSplit, key, device, {unsigned(blocks)}, {kThreads}, args);
   if (args.parts) launch_each(kSplit, kJoin, device, from.batches * from.m * from.n, args);
   return true;

@@ -682,6 +682,12 @@ def hopper_attention_kernels():
     return attention_kernels((64, 128), ("bf16", "f16"))
 
 
+def attention_grads_kernels():
+    for t, width in itertools.product(("bf16", "f16"), (64, 128)):
+        names = [f"rush::attention_{step}<{CPP[t]}, {width}>" for step in ("terms", "query_sums")]
+        yield t, [*names, *(f"rush::attention_grads<{CPP[t]}, {width}, {e}>" for e in range(4))]
+
+
 def few_rows_kernels():
     for t in ("bf16", "f16"):
         yield t, [f"rush::few_rows<{CPP[t]}, {rows}>" for rows in range(1, 5)]
@@ -795,6 +801,7 @@ FILES = {
     "resample.cu": resample_kernels,
     "attention.cu": attention_kernels,
     "attention_hopper.cu": hopper_attention_kernels,
+    "attention_grads_hopper.cu": attention_grads_kernels,
     "few_rows.cu": few_rows_kernels,
     "split_product_hopper.cu": split_product_kernels,
     "write_at.cu": write_at_kernels,

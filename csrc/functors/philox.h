@@ -43,11 +43,12 @@ RUSH_FN u64 multiply_high(u64 a, u64 b) {
 
 }  // namespace philox_detail
 
-// The raw function: four counter words, two key words, ten rounds.
+// The raw function: four counter words, two key words, ten rounds unless told otherwise.
+template <int rounds = 10>
 RUSH_FN Philox4 philox_raw(Philox4 counter, u32 key0, u32 key1) {
   using philox_detail::high;
   u32 c0 = counter.v[0], c1 = counter.v[1], c2 = counter.v[2], c3 = counter.v[3];
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const u64 a = u64(0xD2511F53u) * c0, b = u64(0xCD9E8D57u) * c2;
     c0 = high(b) ^ c1 ^ key0;
     c2 = high(a) ^ c3 ^ key1;

@@ -18,7 +18,7 @@ using Numbers = std::vector<double>;
 struct Problem {
   int heads, group, queries, keys, width, value_width;
   bool causal = false;
-  int mask = 0;  // 1: bool, 2: added
+  int mask = 0;  // 1: bool, 2: added, 3: added, in the operands' type
   float dropout = 0;
   double scale = 0.3;
 };
@@ -44,7 +44,7 @@ struct Answers {
 
 // All by the book: weights as a matrix.
 Answers by_the_book(const Problem& p, const AttentionArgs& a, const Numbers& q, const Numbers& k,
-                    const Numbers& v, const Numbers& g) {
+                    const Numbers& v, const Numbers& g, const Numbers& added) {
   const size_t nq = size_t(p.queries), nk = size_t(p.keys), w = size_t(p.width),
                vw = size_t(p.value_width);
   Answers r{Numbers(g.size()), Numbers(size_t(p.heads) * nq), Numbers(q.size()), Numbers(k.size()),
@@ -58,12 +58,15 @@ Answers by_the_book(const Problem& p, const AttentionArgs& a, const Numbers& q, 
         for (size_t d = 0; d < w; ++d) s[j] += q[(h * nq + i) * w + d] * k[(kh * nk + j) * w + d];
         s[j] *= p.scale;
         const size_t at = h * nq * nk + i * nk + j;
-        if (p.mask == 2) s[j] += static_cast<const float*>(a.mask)[at];
+        if (p.mask >= 2) s[j] += added[at];
         if (p.mask == 1 && !static_cast<const bool*>(a.mask)[at]) s[j] = -INFINITY;
         if (p.causal && j > i) s[j] = -INFINITY;
         if (p.dropout > 0) {  // see Note [Dropout of weights]
-          const Philox4 words = philox(a.seed, a.call, (h * nq + i) * ((nk + 3) / 4) + j / 4);
-          keep[j] = uniform_float(words.v[j % 4]) < a.keep ? double(a.keep_scale) : 0.0;
+          const Philox4 counter{{u32(j / 8), u32(i), u32(h), u32(a.call)}};
+          const Philox4 words =
+              philox_raw<7>(counter, u32(a.seed), u32(a.seed >> 32) ^ u32(a.call >> 32));
+          const u32 number = words.v[j % 8 / 2] >> (j % 2 * 16) & 0x7fff;
+          keep[j] = number < std::round(a.keep * 32768) ? double(a.keep_scale) : 0.0;
         }
         top = std::max(top, s[j]);
       }
@@ -132,6 +135,30 @@ void run_decode(const Problem& p, const AttentionArgs& call, const Answers& want
 }
 #endif
 
+#ifdef RUSH_WARPGROUPS
+// All three gradients by one kernel.
+template <class T, int D, int extras>
+void run_grads(const Problem& p, const AttentionArgs& call, const Answers& want, std::vector<T>& gq,
+               std::vector<T>& gk, std::vector<T>& gv, double tolerance) {
+  AttentionGradsArgs args{call, nullptr, nullptr, (p.queries + 63) / 64};
+  const int own_keys = 64 * kGroups<D>;
+  args.call.blocks = (p.keys + own_keys - 1) / own_keys;
+  const size_t tiles = size_t(p.heads * args.tiles);
+  std::vector<Pack<float, 4>> sums(tiles * 64 * D / 4), terms(tiles * 2 * 64 / 4);
+  for (auto& four : sums) four = {{7, 7, 7, 7}};
+  args.sums = sums[0].v, args.terms = terms[0].v;
+  for (auto* v : {&gq, &gk, &gv}) std::fill(v->begin(), v->end(), T(7.0f));
+  const Dim3 block{unsigned(kGradThreads<D>)};
+  launch_together({unsigned((args.tiles + 1) / 2 * p.heads)}, {256}, attention_terms<T, D>, args);
+  launch_together({unsigned(args.call.blocks * p.heads / p.group)}, block,
+                  attention_grads<T, D, extras>, args);
+  launch_together({unsigned(tiles)}, block, attention_query_sums<T, D>, args);
+  EXPECT(close(gq, want.gq, 3 * tolerance));
+  EXPECT(close(gk, want.gk, 6 * tolerance));
+  EXPECT(close(gv, want.gv, 6 * tolerance));
+}
+#endif
+
 template <class T, int D, int Ahead, int Back, bool exact, int part, int extras = 0>
 void run(const Problem& p, double tolerance) {
   EXPECT(extras == ((p.mask ? kMasked : 0) | (p.dropout > 0 ? kDropout : 0)));
@@ -152,8 +179,11 @@ void run(const Problem& p, double tolerance) {
   a.q = q.data(), a.k = k.data(), a.v = v.data(), a.g = g.data(), a.out = out.data();
   a.gq = gq.data(), a.gk = gk.data(), a.gv = gv.data();
   a.lse = lse.data(), a.delta = delta.data();
-  if (p.mask) a.mask = p.mask == 1 ? static_cast<const void*>(seen.data()) : added.data();
-  a.mask_is_bool = p.mask == 1;
+  const auto narrow = random_numbers<T>(heads * nq * nk, 5);
+  if (p.mask == 1) a.mask = seen.data();
+  if (p.mask == 2) a.mask = added.data();
+  if (p.mask == 3) a.mask = narrow.data();
+  a.mask_is_bool = p.mask == 1, a.mask_is_half = p.mask == 3;
   const auto steps = [](size_t rows, size_t width) {
     return HeadSteps{i64(width), i64(rows * width), 0};
   };
@@ -165,7 +195,8 @@ void run(const Problem& p, double tolerance) {
   a.aligned = w * sizeof(T) % 16 == 0 && vw * sizeof(T) % 16 == 0;
   a.keep = 1 - p.dropout, a.keep_scale = 1 / a.keep, a.seed = 7, a.call = 9;
 
-  const Answers want = by_the_book(p, a, wide(q), wide(k), wide(v), wide(g));
+  const Answers want = by_the_book(p, a, wide(q), wide(k), wide(v), wide(g),
+                                   p.mask == 3 ? wide(narrow) : wide(added));
   const Dim3 block{kTileThreads};
   a.blocks = (p.queries + 63) / 64;
   const Dim3 by_query{unsigned(a.blocks * p.heads)};
@@ -186,6 +217,9 @@ void run(const Problem& p, double tolerance) {
     launch_together(by_key, block, attention_key_grad<T, D, Back, exact, extras, kKeyPart>, a);
   EXPECT(close(gk, want.gk, 6 * tolerance));
   EXPECT(close(gv, want.gv, 6 * tolerance));
+#ifdef RUSH_WARPGROUPS
+  run_grads<T, D, extras>(p, a, want, gq, gk, gv, tolerance);
+#endif
 }
 
 }  // namespace

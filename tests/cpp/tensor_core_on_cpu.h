@@ -100,7 +100,11 @@ inline u32 word_of_lane(u32 x, u32 lane) { return __shfl_sync(0xffffffffu, x, la
 inline void begin_products() {}
 inline void commit_products() {}
 inline void wait_for_products() {}
+template <int left>
+void wait_for_products_but() {}
 inline void finish_products() {}
+template <int Eighths>
+void settle(float (&)[Eighths][4]) {}
 inline void show_to_products() {}
 inline u32 read_again(const u32* word) { return *word; }
 // Of 256 threads each, of which 128 may be ahead, but not by two: then a GPU takes them for all.
@@ -143,6 +147,14 @@ inline TilePlace tile_descriptor(const void* at, u32 step) {
   return {static_cast<const char*>(at), step};
 }
 
+struct TilePlaces {
+  const char* first;
+  u32 step;
+  explicit TilePlaces(const void* first_, u32 step_ = 16)
+      : first(static_cast<const char*>(first_)), step(step_) {}
+  TilePlace at(int elements) const { return {first + elements * 2, step}; }
+};
+
 template <bool across, class T, size_t Eighths>
 void multiply_tile(T, float (&c)[Eighths][4], const u32 (&a)[4], const TilePlace& tile, bool add) {
   WarpTable& w = warp_table();
@@ -160,6 +172,41 @@ void multiply_tile(T, float (&c)[Eighths][4], const u32 (&a)[4], const TilePlace
         }
       }
     }
+  });
+}
+
+template <bool across, class T, size_t Eighths>
+void multiply_tiles(T, float (&c)[Eighths][4], const TilePlace& left, const TilePlace& right,
+                    bool add) {
+  meet(warp_table(), [&] {
+    const int g = lane_number() / 4, t = lane_number() % 4, first = int(threadIdx.x / 32 % 4 * 16);
+    for (int n = 0; n < int(Eighths); ++n) {
+      for (int e = 0; e < 4; ++e) {
+        float& sum = c[n][e];
+        if (!add) sum = 0;
+        const int row = first + g + e / 2 * 8, col = 8 * n + 2 * t + e % 2;
+        for (int k = 0; k < 16; ++k)
+          sum += left.element<T>(row, k) *
+                 (across ? right.element<T>(k, col) : right.element<T>(col, k));
+      }
+    }
+  });
+}
+
+inline void add_in_bulk(float* global, const float* shared, u32 bytes) {
+  for (u32 i = 0; i < bytes / sizeof(float); ++i) global[i] += shared[i];
+}
+inline void read_by_adding() {}
+inline void added() {}
+inline void store_transposed(void* row, const u32 (&r)[4]) {
+  WarpTable& w = warp_table();
+  w.rows[lane_number()] = row;
+  meet(w, [&] {
+    const int g = lane_number() / 4, t = lane_number() % 4;
+    for (int m = 0; m < 4; ++m)
+      for (int half_of = 0; half_of < 2; ++half_of)
+        static_cast<u16*>(const_cast<void*>(w.rows[m * 8 + 2 * t + half_of]))[g] =
+            u16(r[m] >> 16 * half_of);
   });
 }
 

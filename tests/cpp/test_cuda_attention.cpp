@@ -24,6 +24,7 @@ TEST(one_query_of_heads_that_share_keys) {
   run<bfloat16, 32, 64, 64, true, 0>({8, 4, 1, 300, 32, 32}, 0.02);
   run<half, 64, 64, 64, true, 0>({3, 3, 1, 129, 64, 40}, 0.004);
   run<half, 32, 64, 64, true, 0, kMasked>({4, 2, 1, 65, 32, 32, false, 2}, 0.004);
+  run<half, 32, 64, 64, true, 0, kMasked>({4, 2, 1, 65, 32, 32, false, 3}, 0.004);
 }
 TEST(few_queries) {
   run<half, 32, 64, 64, true, 0>({4, 2, 5, 130, 32, 24}, 0.004);

@@ -195,6 +195,43 @@ def test_half_precision_with_masks_and_dropout(dtype, width, extras):
         check(seeded(causal), qkv(queries, keys, width), dtype)
 
 
+# From 2^22 scores on; lengths that are no multiples of a tile, and more queries than keys.
+@pytest.mark.parametrize("extras", ["plain", "causal", "dropout", "padding", "added"])
+@pytest.mark.parametrize("sizes", [(700, 1021), (1100, 530)])
+@pytest.mark.parametrize("width", [64, 128, 61])
+@pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
+def test_gradients_that_are_added_up_in_memory(dtype, width, sizes, extras):
+    queries, keys = sizes
+    rl.manual_seed(5)
+    shapes = qkv(queries, keys, width, lead=(2, 6), key_lead=(2, 3))
+    inputs = [rl.randn(*s, device="cuda", dtype=dtype) for s in shapes]
+    mask = None
+    if extras == "padding":
+        ends = rl.tensor([[keys], [77]], device="cuda")
+        mask = (rl.arange(keys, device="cuda")[None] < ends)[:, None, None]
+    if extras == "added":
+        mask = rl.randn(2, 1, queries, keys, device="cuda", dtype=dtype)
+
+    def f(q, k, v):
+        rl.manual_seed(11)
+        p = 0.3 if extras == "dropout" else 0.0
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
+            return F.scaled_dot_product_attention(
+                q, k, v, mask, p, is_causal=extras == "causal", enable_gqa=True
+            )
+
+    got = run(f, inputs)
+    rl.use_deterministic_algorithms(True)
+    try:
+        want, again = run(f, inputs), run(f, inputs)
+    finally:
+        rl.use_deterministic_algorithms(False)
+    for a, b, c in zip(got, want, again, strict=True):
+        assert np.array_equal(b, c)
+        tolerance = TOLERANCE[dtype] * max(1, np.abs(b).max())
+        np.testing.assert_allclose(a, b, atol=tolerance, rtol=0)
+
+
 def seeded(f):
     def run_seeded(*inputs):
         rl.manual_seed(11)

@@ -2,7 +2,7 @@
 #include "cpu/kernels/attention_tables.h"
 #include "cpu/kernels/attention_tiles.h"
 #include "functors/math.h"
-#include "functors/philox.h"
+#include "functors/weight_dropout.h"
 
 namespace rush {
 
@@ -150,15 +150,16 @@ struct Attention {
   static void kept(const Shape& s, int64_t head, int64_t query, int64_t n, A* to) {
     kept_from(s, head, query, 0, n, to);
   }
-  // Four numbers come from one block of random words; a row starts with a fresh one.
+  // See Note [Dropout of weights]; c0 is a multiple of the keys that share a block.
   static void kept_from(const Shape& s, int64_t head, int64_t query, int64_t c0, int64_t n, A* to) {
-    const float keep = float(1 - s.dropout);
+    const WeightDropout dropout(s.call.seed, s.call.call, float(1 - s.dropout));
     const A scale = s.dropout < 1 ? A(1 / (1 - s.dropout)) : A(0);
-    const u64 first = u64(head * s.queries + query) * u64((s.keys + 3) / 4) + u64(c0 / 4);
-    for (int64_t j = 0; j < n; j += 4) {
-      const Philox4 words = philox(s.call.seed, s.call.call, first + u64(j / 4));
-      for (int64_t i = 0; i < 4 && j + i < n; ++i)
-        to[j + i] = uniform_float(words.v[i]) < keep ? scale : A(0);
+    for (int64_t j = 0; j < n; j += WeightDropout::kKeys) {
+      const Philox4 words =
+          dropout.words(u32((c0 + j) / WeightDropout::kKeys), u32(query), u32(head));
+      const int64_t end = std::min<int64_t>(n - j, WeightDropout::kKeys);
+      for (int64_t i = 0; i < end; ++i)
+        to[j + i] = dropout.dropped(words.v[i / 2]) >> (i % 2 ? 31 : 15) & 1 ? A(0) : scale;
     }
   }
 

@@ -382,13 +382,30 @@ struct AttentionArgs {
   i32 queries, keys, width, value_width;
   i32 heads, group;  // of queries; that share keys
   i32 blocks;        // a head
-  bool causal, mask_is_bool;
+  bool causal;
+  bool mask_is_bool, mask_is_half;  // of the operands' type; else of floats
   bool aligned;            // every row starts at a multiple of 16 bytes and has a multiple of them
   float scale;             // of scores
   float keep, keep_scale;  // dropout keeps a weight with this probability; 1: no dropout
   u64 seed, call;
   const u64* state;  // see random_key
 };
+
+// See attention_grads_hopper.cu.
+struct AttentionGradsArgs {
+  AttentionArgs call;
+  float*
+      sums;  // per head and 64 queries: the gradients of these so far, as the kernel's threads hold them
+  float* terms;  // the same: 64 times lse with base 2, then 64 times delta
+  i32 tiles;     // of 64 queries, per head
+};
+// Warpgroups of a block, and its bytes of shared memory, for heads of `width`.
+RUSH_FN constexpr int attention_grads_groups(int width) { return width > 64 ? 2 : 1; }
+RUSH_FN constexpr u32 attention_grads_shared(int width) {
+  const int keys = 64 * attention_grads_groups(width), queries = 64, element = 2;
+  return u32((2 * keys + 4 * queries) * width * element + keys * queries * element +
+             queries * width * 4 + 4 * queries * 4);
+}
 
 // Few rows of queries against many keys, which are split among blocks.
 struct AttentionDecodeArgs {

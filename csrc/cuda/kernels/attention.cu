@@ -47,18 +47,19 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
   const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
   float out[D / 8][4] = {};
   float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {0, 0};
-  const Dropout dropout(args);
+  const float scale = scale_left<extras>(args);
+  const WeightDropout dropout = dropout_of(args);
 #pragma unroll 1
   for (int key = 0; key < end; key += N) {
     wait_for_tiles();
     __syncthreads();
     load_tile<T, exact, D, N>(values, v, key);
     float p[N / 8][4];
-    multiply_by_rows<N>(p, queries, keys);
-    finish_scores<extras, false, N>(p, args, place, own, key);
-    u32 kept[4];
-    if constexpr ((extras & kDropout) != 0)
-      find_kept<false, N>(kept, args, dropout, place, own, key);
+    DroppedWeights<false, N> dropped;
+    multiply_by_rows<N>(p, queries, keys, [&] {
+      if constexpr ((extras & kDropout) != 0) dropped.find(dropout, place, own, key);
+    });
+    finish_scores<T, extras, false, N>(p, args, place, own, key);
     wait_for_tiles();
     __syncthreads();
     if (key + N < end) load_tile<T, exact, D, N>(keys, k, key + N);
@@ -67,10 +68,10 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
       float here = minus_infinity();
 #pragma unroll
       for (int n = 0; n < N / 8; ++n) {
-        here = p[n][2 * r] > here ? p[n][2 * r] : here;
-        here = p[n][2 * r + 1] > here ? p[n][2 * r + 1] : here;
+        here = math::fmax(here, p[n][2 * r]);
+        here = math::fmax(here, p[n][2 * r + 1]);
       }
-      here = row_max(here);
+      here = row_max(here) * scale;
       const float next = here > top[r] ? here : top[r];
       const float base = next == minus_infinity() ? 0.0f : next;  // nothing to see yet
       const float factor = math::quick_exp2(top[r] - base);
@@ -81,9 +82,9 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = p[n][2 * r + e];
-          x = math::quick_exp2(x - base);
+          x = math::quick_exp2(math::fma(x, scale, -base));
           sum[r] += x;
-          x = if_kept<extras>(kept, n, 2 * r + e, x);
+          x = if_kept<extras>(dropped, n, 2 * r + e, x);
         }
       }
 #pragma unroll
@@ -109,12 +110,6 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
 }
 
 // ---- backward ----
-
-// lse with base 2; rows that do not exist, or see nothing, get +inf, and so weights of 0.
-RUSH_FN float lse_of(const AttentionArgs& a, int head, int query) {
-  const float x = query < a.queries ? a.lse[i64(head) * a.queries + query] : minus_infinity();
-  return x == minus_infinity() ? -minus_infinity() : x * kLog2E;
-}
 
 // Places for each tile that passes by: a float has too many parts for two.
 template <class T>
@@ -157,7 +152,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
 
   const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
   const float keep_scale = extras & kDropout ? args.keep_scale : 1.0f;
-  const Dropout dropout(args);
+  const float scale = scale_left<extras>(args);
+  const WeightDropout dropout = dropout_of(args);
   float out[D / 8][4] = {};
   int stage = 0;
 #pragma unroll 1
@@ -169,16 +165,15 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
     float p[N / 8][4], ds[N / 8][4];
     multiply_by_rows<N>(p, queries, room[stage][0]);
     multiply_by_rows<N>(ds, grads, room[stage][1]);
-    finish_scores<extras, false, N>(p, args, place, own, key);
-    u32 kept[4];
-    if constexpr ((extras & kDropout) != 0)
-      find_kept<false, N>(kept, args, dropout, place, own, key);
+    finish_scores<T, extras, false, N>(p, args, place, own, key);
+    DroppedWeights<false, N> dropped;
+    if constexpr ((extras & kDropout) != 0) dropped.find(dropout, place, own, key);
 #pragma unroll
     for (int n = 0; n < N / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const float g = if_kept<extras>(kept, n, e, ds[n][e]) * keep_scale;
-        ds[n][e] = math::quick_exp2(p[n][e] - lse[e / 2]) * (g - delta[e / 2]);
+        const float weight = math::quick_exp2(math::fma(p[n][e], scale, -lse[e / 2]));
+        ds[n][e] = weight * score_grad<extras>(dropped, n, e, ds[n][e], keep_scale, delta[e / 2]);
       }
     }
     multiply_by_columns<T, exact, N, D>(out, ds, room[stage][0]);
@@ -226,7 +221,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
   };
 
   const float keep_scale = extras & kDropout ? args.keep_scale : 1.0f;
-  const Dropout dropout(args);
+  const float scale = scale_left<extras>(args);
+  const WeightDropout dropout = dropout_of(args);
   float key_grad[D / 8][4] = {}, value_grad[D / 8][4] = {};
   const int begin = args.causal ? first / N * N : 0;
   for (int shared_by = 0; shared_by < args.group && begin < args.queries; ++shared_by) {
@@ -244,21 +240,20 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
       float p[N / 8][4], ds[N / 8][4];
       multiply_by_rows<N>(p, keys, queries);
       if (for_keys) multiply_by_rows<N>(ds, values, grads);
-      finish_scores<extras, true, N>(p, args, place, own, query);
-      u32 kept[4];
-      if constexpr ((extras & kDropout) != 0)
-        find_kept<true, N>(kept, args, dropout, place, own, query);
+      finish_scores<T, extras, true, N>(p, args, place, own, query);
+      DroppedWeights<true, N> dropped;
+      if constexpr ((extras & kDropout) != 0) dropped.find(dropout, place, own, query);
 #pragma unroll
       for (int n = 0; n < N / 8; ++n) {
         const auto lse = load_pack<2>(of_rows[stage][0] + n * 8 + lane % 4 * 2);
         const auto delta = load_pack<2>(of_rows[stage][1] + n * 8 + lane % 4 * 2);
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const float weight = math::quick_exp2(p[n][e] - lse.v[e % 2]);
-          p[n][e] = if_kept<extras>(kept, n, e, weight);
+          const float weight = math::quick_exp2(math::fma(p[n][e], scale, -lse.v[e % 2]));
+          p[n][e] = if_kept<extras>(dropped, n, e, weight);
           if (for_keys)
             ds[n][e] =
-                weight * (if_kept<extras>(kept, n, e, ds[n][e]) * keep_scale - delta.v[e % 2]);
+                weight * score_grad<extras>(dropped, n, e, ds[n][e], keep_scale, delta.v[e % 2]);
         }
       }
       if (for_values) multiply_by_columns<T, exact, N, D>(value_grad, p, grads);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/kernels/tiles.h"
-#include "functors/philox.h"
+#include "functors/weight_dropout.h"
 
 namespace rush {
 
@@ -40,8 +40,38 @@ struct HeadPlace {
 enum AttentionExtras : int { kMasked = 1, kDropout = 2 };
 
 // What a mask makes of a score with base 2.
-RUSH_FN float masked_score(float score, bool seen) { return seen ? score : minus_infinity(); }
-RUSH_FN float masked_score(float score, float added) { return score + added * kLog2E; }
+RUSH_FN float masked_score(float score, truth seen) { return seen ? score : minus_infinity(); }
+template <class M>
+RUSH_FN float masked_score(float score, M added) {
+  return math::fma(float(added), kLog2E, score);
+}
+
+// Two rows of a mask, 8 apart, that lie inside: those of four eights of columns are on their way together.
+template <class M, bool pairs, int N>
+RUSH_FN void apply_mask_inside(float (&c)[N / 8][4], const M* at, i64 row_step, i64 col_step) {
+  constexpr int kAtOnce = N / 8 < 4 ? N / 8 : 4;
+#pragma unroll
+  for (int first = 0; first < N / 8; first += kAtOnce) {
+    Pack<M, 2> found[kAtOnce][2];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const M* from = at + 8 * r * row_step + 8 * (first + i) * (pairs ? 1 : col_step);
+        if constexpr (pairs)
+          found[i][r] = load_pack<2>(from);
+        else
+          found[i][r] = {{from[0], from[col_step]}};
+      }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float& score = c[first + i][e];
+        score = masked_score(score, found[i][e / 2].v[e % 2]);
+      }
+  }
+}
 
 // `row` and `col` are the thread's own first ones. What lies outside is left as it is.
 template <class M, bool transposed, int N>
@@ -55,6 +85,11 @@ RUSH_FN void apply_mask(float (&c)[N / 8][4], const AttentionArgs& a, const Head
   // Can two neighbouring keys be read at once? The thread's first column is even.
   const bool pairs = !transposed && col_step == 1 && cols % 2 == 0 && row_step % 2 == 0 &&
                      reinterpret_cast<u64>(at) % (2 * sizeof(M)) == 0;
+  // All of it inside: many are asked for before the first is used.
+  if (col_step != 0 && row + 8 < rows && col + N - 8 + 1 < cols) {
+    if (pairs) return apply_mask_inside<M, true, N>(c, at, row_step, col_step);
+    return apply_mask_inside<M, false, N>(c, at, row_step, col_step);
+  }
 #pragma unroll
   for (int r = 0; r < 2; ++r, at += 8 * row_step) {
     if (row + 8 * r >= rows) continue;
@@ -83,20 +118,31 @@ RUSH_FN void apply_mask(float (&c)[N / 8][4], const AttentionArgs& a, const Head
   }
 }
 
-// Scores as they enter the exponential with base 2: scaled, masked, -inf where a query may not
+// What is left to multiply scores with behind finish_scores: it does so itself where a mask is added to them, and where
+// the largest one would not stay the largest.
+template <int extras>
+RUSH_FN float scale_left(const AttentionArgs& a) {
+  return (extras & kMasked) || !(a.scale > 0.0f) ? 1.0f : a.scale * kLog2E;
+}
+
+// Scores as they enter the exponential with base 2, but for scale_left: masked, -inf where a query may not
 // look. `transposed`: c holds keys by queries. `first_row` and `first_col` are those of c.
-template <int extras, bool transposed, int N>
+template <class T, int extras, bool transposed, int N>
 RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const HeadPlace& place,
                            int first_row, int first_col) {
   const int lane = threadIdx.x % 32, row = first_row + lane / 4, col = first_col + lane % 4 * 2;
-  const float scale = a.scale * kLog2E;
+  if ((extras & kMasked) || !(a.scale > 0.0f)) {
+    const float scale = a.scale * kLog2E;
 #pragma unroll
-  for (int n = 0; n < N / 8; ++n)
+    for (int n = 0; n < N / 8; ++n)
 #pragma unroll
-    for (int e = 0; e < 4; ++e) c[n][e] *= scale;
+      for (int e = 0; e < 4; ++e) c[n][e] *= scale;
+  }
   if constexpr ((extras & kMasked) != 0) {
     if (a.mask_is_bool)
       apply_mask<truth, transposed, N>(c, a, place, row, col);
+    else if (sizeof(T) == 2 && a.mask_is_half)
+      apply_mask<T, transposed, N>(c, a, place, row, col);
     else
       apply_mask<float, transposed, N>(c, a, place, row, col);
   }
@@ -115,59 +161,69 @@ RUSH_FN void finish_scores(float (&c)[N / 8][4], const AttentionArgs& a, const H
   }
 }
 
-// Note [Dropout of weights]
-// The weight of a key is kept if word key % 4 of block row * ceil(keys / 4) + key / 4 of the call's
-// random numbers, as a number from 0 to 1, is less than `keep`; rows count through all heads. Four
-// keys share a block, and the threads that hold their weights share the work: each finds the four
-// bits of some blocks, and hands on those that it does not need itself.
-struct Dropout {
-  RandomKey key;
-  u64 blocks;  // per row
-  u32 limit;   // words below are kept: the upper 24 bits count
+// Which of a thread's weights in c are dropped. Blocks of random words are shared by the threads that hold a row of c, or
+// transposed a column: each finds an equal number of them, as bits of one word, and hands it to the others.
+template <bool transposed, int N>
+struct DroppedWeights {
+  static constexpr int kThreads = transposed ? 8 : 4;  // that share blocks
+  static constexpr int kColumns = N / 8;               // eights of c's columns
+  static constexpr int kOwn = N / 16;                  // blocks per thread
+  u32 of[kThreads];                                    // bit 4 * i (+ 16): block i of that thread
 
-  RUSH_FN explicit Dropout(const AttentionArgs& a)
-      : key(random_key(a.seed, a.call, a.state)), blocks(u64((a.keys + 3) / 4)) {
-    const float least = a.keep * 16777216.0f;
-    limit = u32(least);
-    limit = (limit + (float(limit) < least ? 1 : 0)) << 8;
+  // Of all blocks that the threads share, the number of the one for element e of c[n].
+  RUSH_FN static constexpr int block(int n, int e) {
+    return n + kColumns * (transposed ? e : e / 2);
   }
-  RUSH_FN u32 four_bits(u64 block) const {
-    const Philox4 words = philox(key.seed, key.call, block);
-    return u32(words.v[0] < limit) | u32(words.v[1] < limit) << 1 | u32(words.v[2] < limit) << 2 |
-           u32(words.v[3] < limit) << 3;
+
+  RUSH_FN void find(const WeightDropout& dropout, const HeadPlace& place, int first_row,
+                    int first_col) {
+    const u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    u32 bits = 0;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int number = int(transposed ? g : t) + kThreads * i;
+      const int n = number % kColumns, rest = number / kColumns;
+      const int query =
+          transposed ? first_col + 8 * n + int(2 * t) + rest % 2 : first_row + int(g) + 8 * rest;
+      const int key = transposed ? first_row + rest / 2 * 8 : first_col + 8 * n;
+      const Philox4 words =
+          dropout.words(u32(key / WeightDropout::kKeys), u32(query), u32(place.number));
+#pragma unroll
+      for (int w = 0; w < 4; ++w) bits = bits >> 1 | dropout.dropped(words.v[w]);
+    }
+    bits >>= 4 * (4 - kOwn);
+    // Word w of block i: bits 4 * i + w, and that + 16 for the odd key.
+#pragma unroll
+    for (u32 from = 0; from < kThreads; ++from) {
+      const u32 theirs = word_of_lane(bits, transposed ? from * 4 + t : (lane & ~3u) + from);
+      of[from] = transposed ? theirs >> (g / 2 + g % 2 * 16) : theirs >> t;
+    }
+  }
+  RUSH_FN bool operator()(int n, int e) const {
+    const int number = block(n, e), odd = transposed ? 0 : e % 2;
+    return of[number % kThreads] >> (number / kThreads * 4 + odd * 16) & 1;
   }
 };
 
-// Which weights of c are kept: bit 4 * n of kept[e] is that of c[n][e].
-template <bool transposed, int N>
-RUSH_FN void find_kept(u32 (&kept)[4], const AttentionArgs& a, const Dropout& dropout,
-                       const HeadPlace& place, int first_row, int first_col) {
-  const u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  // Of c's four words that a thread has in 8 columns, transposed: the fourth part of four threads'
-  // blocks; else the half of two threads' blocks.
-  const u32 own = transposed ? g % 4 : t % 2;
-  const int query = transposed ? first_col + int(2 * t + own % 2) : first_row + int(g + own * 8);
-  const int key =
-      transposed ? first_row + int(g / 4 * 4 + own / 2 * 8) : first_col + int(t / 2 * 4);
-  u64 block = (u64(place.number) * u64(a.queries) + u64(query)) * dropout.blocks + u64(key / 4);
-  const u64 step = transposed ? 8 * dropout.blocks : 2;
-  u32 bits = 0;
-#pragma unroll
-  for (int n = 0; n < N / 8; ++n, block += step) bits |= dropout.four_bits(block) << 4 * n;
-  if constexpr (transposed) {
-#pragma unroll
-    for (u32 e = 0; e < 4; ++e) kept[e] = word_of_lane(bits, (lane & ~12u) | e * 4) >> own;
-  } else {
-    const u32 others = word_of_lane(bits, lane ^ 1);
-    kept[0] = own ? others >> 2 : bits;
-    kept[2] = own ? bits >> 2 : others;
-    kept[1] = kept[0] >> 1, kept[3] = kept[2] >> 1;
-  }
+template <int extras, bool transposed, int N>
+RUSH_FN float if_kept(const DroppedWeights<transposed, N>& dropped, int n, int e, float x) {
+  return (extras & kDropout) && dropped(n, e) ? 0.0f : x;
+}
+// The gradient of a weight less delta, of which the softmax makes that of the score.
+template <int extras, bool transposed, int N>
+RUSH_FN float score_grad(const DroppedWeights<transposed, N>& dropped, int n, int e, float g,
+                         float keep_scale, float delta) {
+  return (extras & kDropout) && dropped(n, e) ? -delta : math::fma(g, keep_scale, -delta);
+}
+RUSH_FN WeightDropout dropout_of(const AttentionArgs& a) {
+  const RandomKey key = random_key(a.seed, a.call, a.state);
+  return {key.seed, key.call, a.keep};
 }
 
-template <int extras>
-RUSH_FN float if_kept(const u32 (&kept)[4], int n, int e, float x) {
-  return (extras & kDropout) && !(kept[e] >> 4 * n & 1) ? 0.0f : x;
+// lse with base 2; rows that do not exist, or see nothing, get +inf, and so weights of 0.
+RUSH_FN float lse_of(const AttentionArgs& a, int head, int query) {
+  const float x = query < a.queries ? a.lse[i64(head) * a.queries + query] : minus_infinity();
+  return x == minus_infinity() ? -minus_infinity() : x * kLog2E;
 }
 
 // The sums of x * y over two rows of the warp's sixteen: lane / 4, and that plus 8.

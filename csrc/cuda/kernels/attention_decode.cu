@@ -101,6 +101,8 @@ RUSH_FN void decode(const AttentionDecodeArgs& args) {
         const i64 m = mask_at + row * place.row_step(a.mask_steps) + at * a.mask_col;
         if (a.mask_is_bool)
           hidden[n][2 * r + e] = !static_cast<const truth*>(a.mask)[m];
+        else if (a.mask_is_half)
+          added[n][2 * r + e] = float(static_cast<const T*>(a.mask)[m]) * kLog2E;
         else
           added[n][2 * r + e] = static_cast<const float*>(a.mask)[m] * kLog2E;
       }

@@ -24,6 +24,15 @@ inline constexpr bool kWarpgroups = false;
 #endif
 inline constexpr int kTileAlignment = kWarpgroups ? 1024 : 16;
 
+// Shared memory whose size the launch says, as one object.
+#ifdef RUSH_DEVICE
+#define RUSH_DYNAMIC_SHARED(name, ...)                      \
+  extern __shared__ __align__(1024) char name##_of_block[]; \
+  auto& name = *reinterpret_cast<__VA_ARGS__*>(name##_of_block)
+#else
+#define RUSH_DYNAMIC_SHARED(name, ...) alignas(1024) static __VA_ARGS__ name
+#endif
+
 inline constexpr int kTileThreads = 128, kTileWarps = kTileThreads / 32, kTileRows = 16;
 inline constexpr int kChunk = 8;  // elements of a tile
 
@@ -205,28 +214,40 @@ RUSH_FN void multiply_parts(float (&c)[4], const u32 (&a)[Count][4], const u32 (
 
 // ---- products ----
 
-// c (16 x N) = a @ tile^T, for N rows of the tile.
-template <int N, class T, bool exact, int D>
+// Copies of a, made anew by every product: NVRTC 13.0 takes registers that a product reads for free after it, in loops
+// too, and lets others have them. So the copies must not be a loop's constants.
+template <class T, bool exact, int D>
+RUSH_FN void copy_fragments(u32 (&to)[D / 16][4], const RowFragments<T, exact, D>& a) {
+  const u32 none = read_again(zero_word());
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[k][i] = a.v[k][0][i] | none;
+}
+struct Nothing {
+  RUSH_FN void operator()() const {}
+};
+
+// c (16 x N) = a @ tile^T, for N rows of the tile. `meanwhile` is done while products run by themselves.
+template <int N, class T, bool exact, int D, class Meanwhile = Nothing>
 RUSH_FN void multiply_by_rows(float (&c)[N / 8][4], const RowFragments<T, exact, D>& a,
-                              const typename Parts<T, exact>::Element* tile) {
+                              const typename Parts<T, exact>::Element* tile,
+                              const Meanwhile& meanwhile = {}) {
   using E = typename Parts<T, exact>::Element;
   if constexpr (kWarpgroups) {
-    // Copies, made anew by every product: NVRTC 13.0 takes registers that a product reads for free
-    // after it, in loops too, and lets others have them. So the copies must not be a loop's constants.
-    const u32 none = read_again(zero_word());
     u32 used[D / 16][4];
-#pragma unroll
-    for (int k = 0; k < D / 16; ++k)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) used[k][i] = a.v[k][0][i] | none;
+    copy_fragments(used, a);
+    const TilePlaces by(tile);
     begin_products();
 #pragma unroll
-    for (int k = 0; k < D / 16; ++k) {
-      const E* at = tile + k / 4 * N * kTileColumns + k % 4 * 16;
-      multiply_tile<false>(E(0.0f), c, used[k], tile_descriptor(at, 16), k > 0);
-    }
-    return finish_products();
+    for (int k = 0; k < D / 16; ++k)
+      multiply_tile<false>(E(0.0f), c, used[k], by.at(k / 4 * N * kTileColumns + k % 4 * 16),
+                           k > 0);
+    commit_products();
+    meanwhile();
+    return wait_for_products();
   }
+  meanwhile();
   constexpr int count = Parts<T, exact>::kCount;
   const int lane = threadIdx.x % 32, m = lane / 8, row = m / 2 * 8 + lane % 8;
 #pragma unroll
@@ -245,6 +266,23 @@ RUSH_FN void multiply_by_rows(float (&c)[N / 8][4], const RowFragments<T, exact,
   }
 }
 
+// p as products leave it, as a left factor.
+template <class E, int N>
+RUSH_FN void narrow_fragments(u32 (&to)[N / 16][4], const float (&p)[N / 8][4]) {
+#pragma unroll
+  for (int k = 0; k < N / 16; ++k)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      to[k][i] = pair_of(E(0.0f), p[2 * k + i / 2][i % 2 * 2], p[2 * k + i / 2][i % 2 * 2 + 1]);
+}
+template <int N, int D, class E>
+RUSH_FN void start_by_columns(float (&c)[D / 8][4], const u32 (&a)[N / 16][4], const E* tile) {
+  const TilePlaces by(tile, N * kTileColumns * sizeof(E));
+#pragma unroll
+  for (int k = 0; k < N / 16; ++k)
+    multiply_tile<true>(E(0.0f), c, a[k], by.at(k * 16 * kTileColumns), true);
+}
+
 // c (16 x D) += p (16 x N) @ tile, for N rows of the tile; p as products leave it.
 template <class T, bool exact, int N, int D>
 RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4],
@@ -253,17 +291,9 @@ RUSH_FN void multiply_by_columns(float (&c)[D / 8][4], const float (&p)[N / 8][4
   constexpr int count = Parts<T, exact>::kCount;
   if constexpr (kWarpgroups) {
     u32 a[N / 16][4];
-#pragma unroll
-    for (int k = 0; k < N / 16; ++k)
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        a[k][i] = pair_of(E(0.0f), p[2 * k + i / 2][i % 2 * 2], p[2 * k + i / 2][i % 2 * 2 + 1]);
+    narrow_fragments<E, N>(a, p);
     begin_products();
-#pragma unroll
-    for (int k = 0; k < N / 16; ++k) {
-      const auto at = tile_descriptor(tile + k * 16 * kTileColumns, N * kTileColumns * sizeof(E));
-      multiply_tile<true>(E(0.0f), c, a[k], at, true);
-    }
+    start_by_columns<N, D>(c, a, tile);
     return finish_products();
   }
   const int lane = threadIdx.x % 32, m = lane / 8, row = (m & 1) * 8 + lane % 8;

@@ -22,6 +22,11 @@ inline constexpr int kTileColumns = 64;  // elements of a tile's row
 RUSH_FN void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 RUSH_FN void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 RUSH_FN void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// All but the last `left` groups that were committed.
+template <int left>
+RUSH_FN void wait_for_products_but() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
 RUSH_FN void finish_products() {
   commit_products();
   wait_for_products();
@@ -50,6 +55,17 @@ RUSH_FN u64 tile_descriptor(const void* at, u32 step) {
   constexpr u64 kSwizzled = u64(1) << 62, kEightRows = u64(1024 / 16) << 32;
   return kSwizzled | kEightRows | u64(step / 16) << 16 | u64((shared_address(at) & 0x3ffff) / 16);
 }
+
+// Many of them near each other: only the lower word of the descriptor differs.
+struct TilePlaces {
+  u32 lower, upper;
+  RUSH_FN explicit TilePlaces(const void* first, u32 step = 16) {
+    const u64 all = tile_descriptor(first, step);
+    lower = u32(all), upper = u32(all >> 32);
+  }
+  // `elements` of two bytes behind the first.
+  RUSH_FN u64 at(int elements) const { return u64(upper) << 32 | (lower + u32(elements) * 2 / 16); }
+};
 
 #define RUSH_FOUR(i) "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])
 #define RUSH_SIXTEEN(i) RUSH_FOUR(i), RUSH_FOUR(i + 1), RUSH_FOUR(i + 2), RUSH_FOUR(i + 3)
@@ -88,6 +104,19 @@ RUSH_FN u64 tile_descriptor(const void* at, u32 step) {
   }
 RUSH_MULTIPLY_WIDTHS(half, "f16")
 RUSH_MULTIPLY_WIDTHS(bfloat16, "bf16")
+// The same with the 64 rows of the left factor in a tile, too.
+#define RUSH_MULTIPLY_TILES(T, type)                                                   \
+  template <bool across>                                                               \
+  RUSH_FN void multiply_tiles(T, float (&c)[8][4], u64 left, u64 right, bool add) {    \
+    asm volatile(                                                                      \
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                   \
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" RUSH_WORDS_32 \
+        "}, %32, %33, p, 1, 1, 0, %35;\n}"                                             \
+        : RUSH_SIXTEEN(0), RUSH_SIXTEEN(4)                                             \
+        : "l"(left), "l"(right), "r"(int(add)), "n"(int(across)));                     \
+  }
+RUSH_MULTIPLY_TILES(half, "f16")
+RUSH_MULTIPLY_TILES(bfloat16, "bf16")
 #undef RUSH_FOUR
 #undef RUSH_SIXTEEN
 #undef RUSH_WORDS_16
@@ -95,6 +124,37 @@ RUSH_MULTIPLY_WIDTHS(bfloat16, "bf16")
 #undef RUSH_WORDS_64
 #undef RUSH_MULTIPLY
 #undef RUSH_MULTIPLY_WIDTHS
+#undef RUSH_MULTIPLY_TILES
+
+// What products have written is not read before here, whatever the compiler thinks.
+template <int Eighths>
+RUSH_FN void settle(float (&c)[Eighths][4]) {
+#pragma unroll
+  for (int n = 0; n < Eighths; ++n)
+    asm volatile("" : "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3])::"memory");
+}
+
+// Adds `bytes` of shared memory, a multiple of 16, to floats in global memory, while threads go on.
+// Of the one thread that calls it, all that it has asked for so far: read_by_adding() waits until
+// the shared memory may change again, added() until the sums are there.
+RUSH_FN void add_in_bulk(float* global, const float* shared, u32 bytes) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;" ::"l"(global),
+      "r"(shared_address(shared)), "r"(bytes)
+      : "memory");
+}
+RUSH_FN void read_by_adding() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+RUSH_FN void added() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+// Four 8 x 8 matrices as Note [Fragments] has them, each transposed, into shared memory: thread i
+// names the row i % 8 of matrix i / 8, of 16 bytes.
+RUSH_FN void store_transposed(void* row, const u32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   shared_address(row)),
+               "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+}
 
 #endif
 

@@ -16,6 +16,8 @@ namespace {
 constexpr int kRowsABlock = 64, kAttentionThreads = 128;
 // Rows of queries and keys at a time of the kernel for few queries, and the widest heads it knows.
 constexpr int64_t kDecodeRows = 16, kDecodeKeys = 64, kDecodeWidth = 128;
+// From so many scores on, gradients are added up in memory.
+constexpr int64_t kScoresForGrads = int64_t(1) << 22;
 enum Kernel : uint64_t { kForward, kQueryGrad, kKeyGrad };
 enum Part : uint64_t { kBothParts, kValuePart, kKeyPart };
 enum Extras : uint64_t { kMasked = 1, kDropout = 2 };  // bits
@@ -51,6 +53,17 @@ std::string spell(uint64_t key) {
                 key >> 10 & 3, part, ">");
 }
 const KernelFamily kAttention{"attention.cu", spell}, kHopper{"attention_hopper.cu", spell};
+
+// The gradients by one kernel; see attention_grads_hopper.cu. Key: step, extras, logarithm of the width, type.
+enum GradStep : uint64_t { kTerms, kGrads, kQuerySums };
+std::string spell_grads(uint64_t key) {
+  constexpr const char* names[] = {"attention_terms", "attention_grads", "attention_query_sums"};
+  const auto step = GradStep(key >> 12);
+  return concat("rush::", names[step], "<", kernel_type(DType(key & 15)), ", ",
+                1 << (key >> 4 & 63), step == kGrads ? concat(", ", key >> 10 & 3) : std::string(),
+                ">");
+}
+const KernelFamily kGradsFamily{"attention_grads_hopper.cu", spell_grads};
 
 // Has the GPU products of warpgroups, and are they written for such heads?
 bool by_warpgroups(const Instance& x, int device) {
@@ -156,6 +169,7 @@ struct Call {
       args.aligned = aligned;  // masks are read element by element
       args.mask_col = held.back().strides().back();
       args.mask_is_bool = mask.dtype() == DType::Bool;
+      args.mask_is_half = is_reduced_float(mask.dtype());
     }
     int width = 32;
     while (width < std::max(args.width, args.value_width)) width *= 2;
@@ -230,6 +244,35 @@ struct Call {
     return true;
   }
 
+  // All three gradients with each weight computed once. False: not written for such heads, or the same numbers are
+  // wanted from every call, or there is too little to do for three launches and memory for sums.
+  bool run_grads(int device) {
+    if (!by_warpgroups(instance, device) || settings().wants_repeatable() ||
+        heads * args.queries * int64_t(args.keys) < kScoresForGrads)
+      return false;
+    const int64_t groups = attention_grads_groups(instance.width), own_keys = 64 * groups;
+    constexpr int64_t kPassing = 64;
+    const int64_t tiles = (args.queries + kPassing - 1) / kPassing, key_heads = heads / args.group;
+    args.blocks = i32((args.keys + own_keys - 1) / own_keys);
+    const int64_t blocks = args.blocks * key_heads;
+    if (std::max(blocks, tiles * heads) >= int64_t(1) << 31) return false;
+    const Device where = held.front().device();
+    const Tensor sums =
+        make_tensor(Dims{heads * tiles * kPassing * instance.width}, DType::Float32, where);
+    const Tensor terms = make_tensor(Dims{heads * tiles * 2 * kPassing}, DType::Float32, where);
+    const AttentionGradsArgs all{args, sums.data<float>(), terms.data<float>(), i32(tiles)};
+    const auto key = [&](GradStep step) {
+      return step << 12 | (step == kGrads ? instance.extras : 0) << 10 |
+             uint64_t(std::countr_zero(unsigned(instance.width))) << 4 | uint64_t(instance.dtype);
+    };
+    const Grid threads{unsigned(128 * groups)};
+    launch(kGradsFamily, key(kTerms), device, {unsigned((tiles + 1) / 2 * heads)}, {256}, all);
+    launch_with_shared(kGradsFamily, key(kGrads), device, {unsigned(blocks)}, threads,
+                       attention_grads_shared(instance.width), all);
+    launch(kGradsFamily, key(kQuerySums), device, {unsigned(tiles * heads)}, threads, all);
+    return true;
+  }
+
   void run(Kernel kernel, Part part, int64_t rows, int64_t all_heads, int device) {
     args.blocks = i32((rows + kRowsABlock - 1) / kRowsABlock);
     const int64_t blocks = args.blocks * all_heads;
@@ -270,6 +313,7 @@ void attention_backward(const AttentionOptions& o, const Tensor& g, const Tensor
   a.delta = delta.data<float>();
   const int device = q.device().index;
   if (!o.varied && call.run_by_library(device)) return call.finish();
+  if (call.run_grads(device)) return call.finish();
   call.run(kQueryGrad, kBothParts, a.queries, call.heads, device);
   const int64_t key_heads = call.heads / a.group;
   if (call.instance.width <= 64) {
@@ -286,6 +330,7 @@ const bool registered = [] {
   loops.takes = attention_takes;
   loops.forward = attention;
   loops.backward = attention_backward;
+  loops.half_masks = true;
   return true;
 }();
 

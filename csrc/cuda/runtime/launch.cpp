@@ -194,6 +194,11 @@ void launch_or_keep(CUfunction f, int device, const LaunchShape& shape, void** a
 
 }  // namespace
 
+void allow_shared(CUfunction f, unsigned shared) {
+  constexpr int kMaxDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  must(driver().FuncSetAttribute(f, kMaxDynamicShared, int(shared)), "launch");
+}
+
 void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared) {
   launch_or_keep(f, device, shape_of(grid, block, shared), args, nullptr);
 }

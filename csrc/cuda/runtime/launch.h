@@ -36,6 +36,8 @@ RUSH_API std::vector<std::pair<std::string, std::string>> loaded_kernels();
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
 };
+// A kernel that is launched with more than 48 KiB of shared memory must be allowed to before.
+void allow_shared(CUfunction f, unsigned shared);
 // Queues the kernel on the thread's stream. `args` are the addresses of its arguments.
 void launch(CUfunction f, int device, Grid grid, Grid block, void** args, unsigned shared = 0);
 
@@ -44,6 +46,16 @@ void launch(const KernelFamily& family, uint64_t key, int device, Grid grid, Gri
             Args... args) {
   void* pointers[] = {&args...};
   launch(find_function(family, key, device), device, grid, block, pointers);
+}
+
+// The same for a kernel that says at its launch how many bytes of shared memory a block has.
+template <class... Args>
+void launch_with_shared(const KernelFamily& family, uint64_t key, int device, Grid grid, Grid block,
+                        unsigned shared, Args... args) {
+  void* pointers[] = {&args...};
+  CUfunction f = find_function(family, key, device);
+  allow_shared(f, shared);
+  launch(f, device, grid, block, pointers, shared);
 }
 
 // The same for a kernel that may share a launch with one of its own kind (JoinRule).

@@ -7,7 +7,6 @@ namespace rush::cuda {
 namespace {
 
 constexpr const char* kOp = "compile_kernel";
-constexpr int kFunctionMaxDynamicShared = 8;
 constexpr unsigned kUsualShared = 48 * 1024;
 constexpr CUresult kNoSuchParameter = 1;  // CUDA_ERROR_INVALID_VALUE
 
@@ -59,7 +58,7 @@ void UserKernel::allow_shared(CUfunction f, int device, unsigned shared) {
   std::lock_guard lock(mutex_);
   for (auto& [known, bytes] : allowed_)
     if (known == f && bytes >= shared) return;
-  must(driver().FuncSetAttribute(f, kFunctionMaxDynamicShared, int(shared)), kOp);
+  cuda::allow_shared(f, shared);
   allowed_.emplace_back(f, shared);
 }
 

@@ -4,7 +4,8 @@
 // - q, out, lse and mask have the same leading dims (expand them); k and v too, but for the last
 //   of them: q may have a multiple of their heads, neighbours sharing keys and values.
 // - float32, float64, float16 or bfloat16; the last dim of every operand lies end to end.
-// - The mask is bool or of the accumulator's type (float32, or float64), with any strides.
+// - The mask is bool or of the accumulator's type (float32, or float64), with any strides; where
+//   `half_masks` says so, it may be of q's type.
 // - lse, the logarithm of each row's sum of exponentials, is of the accumulator's type, contiguous.
 #pragma once
 
@@ -65,6 +66,7 @@ struct AttentionLoops {
   // For (..., queries, keys) weights: 0 where dropout takes one away, else 1 / (1 - dropout).
   void (*kept)(const AttentionOptions& o, const Tensor& to) = nullptr;
   bool knows_windows = false;  // else they come as masks
+  bool half_masks = false;
 };
 inline constinit DeviceTable<AttentionLoops> attention_loops;
 

@@ -76,10 +76,11 @@ Tensor spread(const Tensor& x, const Dims& sizes) {
   if (x.sizes() == sizes) return x;
   return seen_as(x, sizes, expand_strides("attention", x.sizes(), x.strides(), sizes));
 }
-Tensor kernel_mask(const Tensor& mask, const Dims& sizes, DType dtype) {
+Tensor kernel_mask(const Tensor& mask, const Dims& sizes, const Tensor& query) {
   if (!mask.defined()) return mask;
-  const DType wide = attention_accumulator(dtype);
-  const bool fits = mask.dtype() == DType::Bool || mask.dtype() == wide;
+  const DType wide = attention_accumulator(query.dtype());
+  const bool fits = mask.dtype() == DType::Bool || mask.dtype() == wide ||
+                    (mask.dtype() == query.dtype() && attention_loops(query).half_masks);
   return spread(fits ? mask : convert_data(mask, wide), sizes);
 }
 
@@ -238,11 +239,10 @@ struct FlashAttentionBackward {
                   const Tensor& gk, const Tensor& gv) {
     if (out.numel() == 0 || rows(k) == 0)
       return fill_data(gq, 0), fill_data(gk, 0), fill_data(gv, 0);
-    attention_loops(q).backward(options(scale, causal, dropout, seed, call), unit_rows(g),
-                                spread(unit_rows(q), gq.sizes()), spread(unit_rows(k), gk.sizes()),
-                                spread(unit_rows(v), gv.sizes()),
-                                kernel_mask(mask, with(leading(gq), rows(q), rows(k)), q.dtype()),
-                                unit_rows(out), lse, gq, gk, gv);
+    attention_loops(q).backward(
+        options(scale, causal, dropout, seed, call), unit_rows(g), spread(unit_rows(q), gq.sizes()),
+        spread(unit_rows(k), gk.sizes()), spread(unit_rows(v), gv.sizes()),
+        kernel_mask(mask, with(leading(gq), rows(q), rows(k)), q), unit_rows(out), lse, gq, gk, gv);
   }
 };
 
@@ -269,8 +269,7 @@ struct FlashAttention {
                                spread(unit_rows(q), with(lead.all, rows(q), width(q))),
                                spread(unit_rows(k), with(lead.keys, rows(k), width(k))),
                                spread(unit_rows(v), with(lead.keys, rows(v), width(v))),
-                               kernel_mask(mask, with(lead.all, rows(q), rows(k)), q.dtype()), out,
-                               lse);
+                               kernel_mask(mask, with(lead.all, rows(q), rows(k)), q), out, lse);
   }
   static constexpr uint32_t all = in(0) | in(1) | in(2) | in(3) | kOut;
   static constexpr uint32_t needs[] = {all, all, all, 0};
@@ -347,8 +346,7 @@ struct PackedAttentionBackward {
     const Packed up(own, heads, batch_first, 1), down(to, heads, batch_first, 3);
     attention_loops(qkv).backward(
         options(scale, causal, dropout, seed, call), up.part(own, 0), in.part(x, 0), in.part(x, 1),
-        in.part(x, 2),
-        kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv.dtype()),
+        in.part(x, 2), kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv),
         one.part(out, 0), lse, down.part(to, 0), down.part(to, 1), down.part(to, 2));
   }
 };
@@ -373,8 +371,8 @@ struct PackedAttention {
     const Packed in(x, heads, batch_first, 3), to(out, heads, batch_first, 1);
     attention_loops(qkv).forward(
         options(scale, causal, dropout, seed, call), in.part(x, 0), in.part(x, 1), in.part(x, 2),
-        kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv.dtype()),
-        to.part(out, 0), lse);
+        kernel_mask(mask, Dims{in.batch, in.heads, in.length, in.length}, qkv), to.part(out, 0),
+        lse);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | kOut, 0};
   static Grads grad(const Ctx& c, GradSpan grads, const Tensor& qkv, const Tensor& mask,
@@ -414,7 +412,7 @@ struct AttentionWeights {
     if (out.numel() == 0) return;
     attention_loops(q).weights(
         options(scale, causal, dropout, seed, call), unit_rows(q), unit_rows(k),
-        kernel_mask(mask, with(leading(q), rows(q), rows(k)), q.dtype()), lse, average, out);
+        kernel_mask(mask, with(leading(q), rows(q), rows(k)), q), lse, average, out);
   }
   static constexpr uint32_t needs[] = {in(0) | in(1) | in(3), in(0) | in(1) | in(3), 0, 0};
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor& q, const Tensor& k, const Tensor&,

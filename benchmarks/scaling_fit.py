@@ -48,15 +48,28 @@ def not_negative(rows, values):
     return best
 
 
-def parts(machine, seconds):
+LIKELY = 0.5  # a share of a step that is not compute
+
+
+def parts(machine, seconds, noise=0.0):
     """How long the step of one process is by each probe's work. Errors count relatively.
+
+    Where few processes share little, all probes stay nearly the same, and noise would decide what a
+    step is made of. So what is not compute counts as an error, too: a share of LIKELY as much as
+    the noise of the figures.
 
     Arguments:
         machine: seconds of each probe by number of processes.
         seconds: of the model's step, by number of processes.
+        noise: of these, relative.
     """
     rows = [[slower(machine, p, n) / s for p in PROBES] for n, s in seconds.items()]
-    return dict(zip(PROBES, not_negative(rows, [1.0] * len(rows)), strict=True))
+    values = [1.0] * len(rows)
+    per_second = sum(r[0] for r in rows) / len(rows)
+    for i in range(1, len(PROBES)):
+        rows.append([noise / LIKELY * per_second * (i == k) for k in range(len(PROBES))])
+        values.append(0.0)
+    return dict(zip(PROBES, not_negative(rows, values), strict=True))
 
 
 def slower(machine, probe, processes):

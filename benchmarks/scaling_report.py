@@ -147,6 +147,12 @@ class Study:
             n: statistics.median(found) for n in numbers if (found := self.figures(name, way, n))
         }
 
+    def noise(self, name, numbers):
+        """Of steps without communication on these numbers of ranks, as multiples of one rank's."""
+        rounds = self.models[name]["rounds"]
+        found = [[r["alone", n] / r["alone", 1] for r in rounds] for n in numbers]
+        return statistics.mean(spread(f) / statistics.median(f) for f in found)
+
     def known_machine(self):
         """Medians of the probes, by number of processes."""
         return {
@@ -179,7 +185,7 @@ class Study:
         links = {n: known[n]["link"][:2] for n in self.args.ranks}
         rows = []
         for name, model in self.models.items():
-            found = parts(machine, self.medians(name, "alone", [1, *less]))
+            found = parts(machine, self.medians(name, "alone", [1, *less]), self.noise(name, less))
             alone = step(machine, found, last)
             more = added(links, model["bytes"], self.added(name, less), last)
             measured = self.medians(name, "alone", [last])[last]
@@ -203,7 +209,8 @@ class Study:
         """From each round alone: how far they lie apart is what the noise of a round does."""
         machine, nbytes, found = self.known_machine(), self.models[name]["bytes"], []
         for r in self.models[name]["rounds"]:
-            work = parts(machine, {n: r["alone", n] for n in (1, *less)})
+            alone = {n: r["alone", n] for n in (1, *less)}
+            work = parts(machine, alone, self.noise(name, less))
             more = {n: r["ddp", n] - r["alone", n] for n in less}
             found.append(step(machine, work, last) + added(links, nbytes, more, last))
         return found

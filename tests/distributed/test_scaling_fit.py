@@ -28,6 +28,29 @@ def test_a_step_is_told_from_smaller_numbers_of_processes(work):
     assert step(MACHINE, found, 8) == pytest.approx(step(MACHINE, truth, 8))
 
 
+# Of results/scaling_models.md, GNMT and VGG-19: seconds of steps on 1, 2, 4 and then 8 ranks.
+QUIET = {
+    1: {"compute": 0.149, "cache": 0.205, "memory": 16.479},
+    2: {"compute": 0.149, "cache": 0.206, "memory": 21.581},
+    4: {"compute": 0.153, "cache": 0.215, "memory": 21.678},
+    8: {"compute": 0.221, "cache": 0.409, "memory": 33.677},
+}
+
+
+@pytest.mark.parametrize(
+    ("steps", "noise"),
+    [((1.209, 1.290, 1.381, 1.932), 0.06), ((0.910, 0.909, 0.900, 1.209), 0.015)],
+)
+def test_noise_does_not_decide_what_a_step_is_made_of(steps, noise):
+    seconds = dict(zip((1, 2, 4), steps, strict=False))
+    predicted = step(QUIET, parts(QUIET, seconds, noise), 8)
+    assert predicted == pytest.approx(steps[3], rel=0.11)
+    # Without noise what was measured says it all.
+    truth = {"compute": 0.2, "cache": 0.5, "memory": 0.3}
+    exact = {n: step(MACHINE, truth, n) for n in (1, 2, 4)}
+    assert parts(MACHINE, exact, 1e-9) == pytest.approx(truth, abs=1e-6)
+
+
 def test_no_part_is_negative():
     # Faster with more processes: no sum of probes' work does that.
     seconds = {1: 1.0, 2: 0.9, 4: 0.8}

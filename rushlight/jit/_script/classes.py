@@ -215,7 +215,9 @@ class Constructor(Source):
 def _is_generated(fn):
     """Whether a method was written by dataclass, and not by the user."""
     fn = inspect.unwrap(fn)  # (its __repr__ guards against recursion)
-    return getattr(fn, "__code__", None) is None or fn.__code__.co_filename == "<string>"
+    code = getattr(fn, "__code__", None)
+    # From Python 3.13 on __replace__ is a function of the module itself.
+    return code is None or code.co_filename in ("<string>", dataclasses.__file__)
 
 
 # Classes ------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
     python -m rushlight.as_torch onnx_models.py PACKAGE NAME...
 
 onnxruntime gives what the model gives, and so does what is imported again, within 1e-5 of the
-largest output. Prints the largest differences.
+largest output. Where float32 does not tell that (deep, with random weights), both are as near to
+float64 as the model's own float32, by a factor of four. Prints the largest differences.
 """
 
 import io
@@ -110,16 +111,25 @@ def compare(package, name):
         by_onnxruntime = tensors(program(*inputs))
         file = io.BytesIO(program.model_proto.SerializeToString())
         again = tensors(torch.onnx.load(file)(*inputs))
-    assert len(by_onnxruntime) == len(again) == len(expected) > 0
-    return [max(map(difference, found, expected)) for found in (by_onnxruntime, again)]
+        assert len(by_onnxruntime) == len(again) == len(expected) > 0
+        far = [max(map(difference, found, expected)) for found in (by_onnxruntime, again)]
+        if max(far) <= 1e-5:
+            return far, False
+        wide = [x.double() if x.is_floating_point() else x for x in inputs]
+        exact = tensors(model.double()(*wide))
+    own, *errors = (
+        max(difference(a.double(), b) for a, b in zip(found, exact, strict=True))
+        for found in (expected, by_onnxruntime, again)
+    )
+    print(f"{name}: float32 {own:.1e} from float64, the others {errors[0]:.1e}, {errors[1]:.1e}")
+    return far, max(errors) > 4 * own
 
 
 package, *names = sys.argv[1:]
 failed = 0
 for name in names or (TRANSFORMERS if package == "transformers" else []):
     try:
-        theirs, ours = compare(package, name)
-        bad = not (theirs <= 1e-5 and ours <= 1e-5)
+        (theirs, ours), bad = compare(package, name)
         print(f"{name}: onnxruntime {theirs:.1e}, imported {ours:.1e}", flush=True)
     except Exception as error:
         bad = True

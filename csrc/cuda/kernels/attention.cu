@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, D>))
   float out[D / 8][4] = {};
   float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {0, 0};
   const float scale = scale_left<extras>(args);
-  const WeightDropout dropout = dropout_of(args);
+  const WeightDropout dropout = weight_dropout_of(args);
 #pragma unroll 1
   for (int key = 0; key < end; key += N) {
     wait_for_tiles();
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_query_grad(AttentionAr
   const int end = args.causal && first + kQueries < args.keys ? first + kQueries : args.keys;
   const float keep_scale = extras & kDropout ? args.keep_scale : 1.0f;
   const float scale = scale_left<extras>(args);
-  const WeightDropout dropout = dropout_of(args);
+  const WeightDropout dropout = weight_dropout_of(args);
   float out[D / 8][4] = {};
   int stage = 0;
 #pragma unroll 1
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_key_grad(AttentionArgs
 
   const float keep_scale = extras & kDropout ? args.keep_scale : 1.0f;
   const float scale = scale_left<extras>(args);
-  const WeightDropout dropout = dropout_of(args);
+  const WeightDropout dropout = weight_dropout_of(args);
   float key_grad[D / 8][4] = {}, value_grad[D / 8][4] = {};
   const int begin = args.causal ? first / N * N : 0;
   for (int shared_by = 0; shared_by < args.group && begin < args.queries; ++shared_by) {

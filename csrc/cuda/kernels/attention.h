@@ -215,7 +215,7 @@ RUSH_FN float score_grad(const DroppedWeights<transposed, N>& dropped, int n, in
                          float keep_scale, float delta) {
   return (extras & kDropout) && dropped(n, e) ? -delta : math::fma(g, keep_scale, -delta);
 }
-RUSH_FN WeightDropout dropout_of(const AttentionArgs& a) {
+RUSH_FN WeightDropout weight_dropout_of(const AttentionArgs& a) {
   const RandomKey key = random_key(a.seed, a.call, a.state);
   return {key.seed, key.call, a.keep};
 }

@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kGradThreads<D>, (kGroups<D> == 1 ? 3 : 1))
 
   const float keep_scale = extras & kDropout ? call.keep_scale : 1.0f;
   const float scale = scale_left<extras>(call);
-  const WeightDropout dropout = dropout_of(call);
+  const WeightDropout dropout = weight_dropout_of(call);
   float key_grad[D / 8][4] = {}, value_grad[D / 8][4] = {};
   const int begin = call.causal ? first / kPassing : 0;
   for (int shared_by = 0; shared_by < call.group && begin < args.tiles; ++shared_by) {

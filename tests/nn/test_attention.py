@@ -284,6 +284,20 @@ def test_dropout_keeps_the_right_share():
     assert not (kept[0] == kept[1]).all() and not (kept[0, 0] == kept[0, 1]).all()
 
 
+def test_weights_are_dropped_independently():
+    """Neighbours share random words: none of them tells anything about another."""
+    q, k = rl.zeros(3, 200, 8), rl.zeros(3, 256, 8)
+    v = rl.eye(256).expand(3, 256, 256)
+    rl.manual_seed(1)
+    one, two = ((sdpa(q, k, v, dropout_p=0.3) > 0).double().numpy() - 0.7 for _ in range(2))
+    others = {f"{n} keys on": (one[..., :-n], one[..., n:]) for n in (1, 2, 4, 7, 8, 64)}
+    others |= {f"{n} queries on": (one[:, :-n], one[:, n:]) for n in (1, 8)}
+    others |= {"the next head": (one[:-1], one[1:]), "the next call": (one, two)}
+    for name, (a, b) in others.items():
+        correlation = (a * b).mean() / 0.21
+        assert abs(correlation) < 5 / a.size**0.5, name
+
+
 def test_dropout_is_repeatable_and_goes_on():
     q, k, v = tensors(arrays((2,), 60, 70, 8))
     rl.manual_seed(5)

@@ -381,9 +381,9 @@ struct AttentionArgs {
   i64 mask_col;
   i32 queries, keys, width, value_width;
   i32 heads, group;  // of queries; that share keys
-  i32 blocks;        // a head
+  i32 blocks;        // per head
   bool causal;
-  bool mask_is_bool, mask_is_half;  // of the operands' type; else of floats
+  bool mask_is_bool, mask_is_half;  // half: the operands' type; neither: float32
   bool aligned;            // every row starts at a multiple of 16 bytes and has a multiple of them
   float scale;             // of scores
   float keep, keep_scale;  // dropout keeps a weight with this probability; 1: no dropout
@@ -394,10 +394,10 @@ struct AttentionArgs {
 // See attention_grads_hopper.cu.
 struct AttentionGradsArgs {
   AttentionArgs call;
-  float*
-      sums;  // per head and 64 queries: the gradients of these so far, as the kernel's threads hold them
+  // Per head and tile of 64 queries: the gradients of these so far, as the kernel's threads hold them.
+  float* sums;
   float* terms;  // the same: 64 times lse with base 2, then 64 times delta
-  i32 tiles;     // of 64 queries, per head
+  i32 tiles;     // per head
 };
 // Warpgroups of a block, and its bytes of shared memory, for heads of `width`.
 RUSH_FN constexpr int attention_grads_groups(int width) { return width > 64 ? 2 : 1; }

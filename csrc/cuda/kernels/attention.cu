@@ -17,7 +17,7 @@ namespace rush {
 
 // ---- forward ----
 
-// Four blocks a processor where registers allow it: a usual batch of heads then runs in one wave.
+// Four blocks per processor where registers allow it: a usual batch of heads then runs in one wave.
 template <class T, int D>
 inline constexpr int kForwardBlocks = D > 64                           ? 2
                                       : sizeof(T) == 2 && !kWarpgroups ? 4

@@ -83,7 +83,7 @@ RUSH_FN void apply_mask(float (&c)[N / 8][4], const AttentionArgs& a, const Head
   const M* at = static_cast<const M*>(a.mask) + place.batch * a.mask_steps.batch +
                 place.head * a.mask_steps.head + row * row_step + col * col_step;
   // Can two neighbouring keys be read at once? The thread's first column is even.
-  const bool pairs = !transposed && col_step == 1 && cols % 2 == 0 && row_step % 2 == 0 &&
+  const bool pairs = !transposed && col_step == 1 && row_step % 2 == 0 &&
                      reinterpret_cast<u64>(at) % (2 * sizeof(M)) == 0;
   // All of it inside: many are asked for before the first is used.
   if (col_step != 0 && row + 8 < rows && col + N - 8 + 1 < cols) {
@@ -103,13 +103,6 @@ RUSH_FN void apply_mask(float (&c)[N / 8][4], const AttentionArgs& a, const Head
     }
 #pragma unroll
     for (int n = 0; n < N / 8; ++n) {
-      if (pairs) {
-        if (col + 8 * n >= cols) continue;
-        const Pack<M, 2> both = load_pack<2>(at + 8 * n);
-        c[n][2 * r] = masked_score(c[n][2 * r], both.v[0]);
-        c[n][2 * r + 1] = masked_score(c[n][2 * r + 1], both.v[1]);
-        continue;
-      }
 #pragma unroll
       for (int e = 0; e < 2; ++e)
         if (col + 8 * n + e < cols)

@@ -214,16 +214,6 @@ RUSH_FN void multiply_parts(float (&c)[4], const u32 (&a)[Count][4], const u32 (
 
 // ---- products ----
 
-// Copies of a, made anew by every product: NVRTC 13.0 takes registers that a product reads for free after it, in loops
-// too, and lets others have them. So the copies must not be a loop's constants.
-template <class T, bool exact, int D>
-RUSH_FN void copy_fragments(u32 (&to)[D / 16][4], const RowFragments<T, exact, D>& a) {
-  const u32 none = read_again(zero_word());
-#pragma unroll
-  for (int k = 0; k < D / 16; ++k)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) to[k][i] = a.v[k][0][i] | none;
-}
 struct Nothing {
   RUSH_FN void operator()() const {}
 };
@@ -235,8 +225,14 @@ RUSH_FN void multiply_by_rows(float (&c)[N / 8][4], const RowFragments<T, exact,
                               const Meanwhile& meanwhile = {}) {
   using E = typename Parts<T, exact>::Element;
   if constexpr (kWarpgroups) {
+    // Copies, made anew by every product: NVRTC 13.0 takes registers that a product reads for free
+    // after it, in loops too, and lets others have them. So the copies must not be a loop's constants.
+    const u32 none = read_again(zero_word());
     u32 used[D / 16][4];
-    copy_fragments(used, a);
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) used[k][i] = a.v[k][0][i] | none;
     const TilePlaces by(tile);
     begin_products();
 #pragma unroll

@@ -15,6 +15,21 @@ def _on(monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_PARAMETERS", "4")
 
 
+# A batch ends by what the program does alone: however busy a machine is, nobody finds kernels that
+# were left behind for so long.
+PATIENT = "from rushlight._C import _cuda\n_cuda.set_batch_patience(60_000_000)\n"
+
+
+@pytest.fixture
+def run(run):
+    return lambda code, **env: run(PATIENT + code, **env)
+
+
+@pytest.fixture
+def run_products(run_products):
+    return lambda code, **env: run_products(PATIENT + code, **env)
+
+
 PROGRAM = """
 import random, threading
 random.seed(4)
@@ -68,7 +83,7 @@ def test_everything_is_done_in_the_programs_order(run, tmp_path):
         logs[name] = path.read_text().splitlines()
         if on:
             batched, single, graphs, off = out[-1].split()
-            assert int(batched) > 20  # fewer where the machine is busy
+            assert int(batched) > 300
             assert int(single) > 300
             assert int(graphs) > 0
             assert off == "None"
@@ -85,9 +100,8 @@ print(s['engaged'], s['off'])
     out = run(REPEATED + code)
     batched, single, refused = map(int, out[0].split())
     assert refused == 0
-    # 160 kernels in five batches of 32, of which the first is launched one by one.
-    assert batched + single == 160
-    assert single <= 64
+    # Batches of 8, 16, 32, 32, 32, 32 and the last 8 of them: three are new.
+    assert (batched, single) == (104, 56)
     assert out[1] == "True None"
 
 
@@ -117,16 +131,18 @@ def test_a_gpu_that_is_far_behind_gets_kernels_as_they_come(run):
     """It is looked at every five milliseconds, so that is a matter of time, not of kernels."""
     code = """
 import time
-begun, count = time.monotonic(), 0
-while time.monotonic() - begun < 0.3:
+begun, count, s = time.monotonic(), 0, steps(0)
+while s['engaged'] and time.monotonic() - begun < LIMIT:
     s = steps(100)
     count += 400
 print(s['engaged'], s['off'])
 kept = s['batched_kernels'] + s['single_kernels']
 print(0 < kept < count, kept == count)
 """
-    assert run(REPEATED + code, FAKE_CUDA_BEHIND="1") == ["False None", "True False"]
-    assert run(REPEATED + code) == ["True None", "False True"]  # one that keeps up
+    behind = run(REPEATED + code.replace("LIMIT", "60"), FAKE_CUDA_BEHIND="1")
+    assert behind == ["False None", "True False"]
+    keeps_up = run(REPEATED + code.replace("LIMIT", "0.3"))
+    assert keeps_up == ["True None", "False True"]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +185,7 @@ def test_what_a_program_leaves_behind_is_queued(run, tmp_path):
     path = tmp_path / "log"
     code = f"""
 import time
+_cuda.set_batch_patience(200)
 steps(2)
 x.sin_()
 x.cos_()
@@ -323,7 +340,7 @@ def test_calls_that_repeat_are_nodes_of_batches(run_products, tmp_path):
         FAKE_CUDA_LOG=log, FAKE_CUBLASLT_LOG=asked,
     )  # fmt: skip
     early, late = map(int, out[0].split())
-    assert late - early >= 54  # of 60: a batch that nobody has queued in time ends elsewhere
+    assert late - early == 60
     # The library is asked twice for each call: to make it, and to be captured.
     calls = asked.read_text().splitlines()
     assert calls.count("product in a stream") <= 6 and len(calls) <= 18

@@ -150,6 +150,8 @@ void add_streams(nb::module_& m) {
   set_coalesces_launches(!wanted || *wanted != '0');
   m.def("coalesces_launches", coalesces_launches);
   m.def("set_coalesces_launches", set_coalesces_launches);
+  m.def("set_batch_patience",
+        [](int64_t microseconds) { set_batch_patience(std::chrono::microseconds(microseconds)); });
   m.def("batch_stats", [] {
     const BatchStats s = batch_stats();
     nb::dict d;

@@ -37,7 +37,6 @@ constexpr size_t kArgumentBytes = size_t(64) << 10;
 constexpr size_t kMostGraphs = 512, kSightings = 1 << 14;
 // More threads than these are work for tens of microseconds.
 constexpr uint64_t kLargeThreads = uint64_t(1) << 22;
-constexpr auto kPatience = std::chrono::microseconds(200);
 // A graph with calls of libraries is good for one set of addresses, and costs as much as some dozen
 // launches. Making one takes credit, which uses give back; without it calls are passed over a while.
 constexpr int kCredit = 512, kCostOfGraph = 4, kCallsToTryAgain = 1 << 14;
@@ -50,6 +49,7 @@ uint64_t mixed(uint64_t x) {
 // A C++ program may launch kernels of its own at any time, so Python's module turns it on.
 constinit std::atomic<bool> g_wanted{false};
 constinit std::atomic<bool> g_failed{false};
+constinit std::atomic<std::chrono::microseconds> g_patience{std::chrono::microseconds(200)};
 std::atomic<const char*> g_left{nullptr};  // why there are no batches any more
 std::atomic<int> g_single{0};
 // Is anything kept back? Read without the lock: whoever kept it back did so before, or in a thread
@@ -375,7 +375,7 @@ void Batch::watch() {
       continue;
     }
     lock.unlock();
-    std::this_thread::sleep_for(kPatience);
+    std::this_thread::sleep_for(g_patience.load(std::memory_order_relaxed));
     lock.lock();
   }
 }
@@ -440,6 +440,8 @@ void set_coalesces_launches(bool on) {
   g_wanted.store(on);
   queue_batch();
 }
+
+void set_batch_patience(std::chrono::microseconds time) { g_patience.store(time); }
 
 BatchStats batch_stats() {
   BatchStats s = Batch::get().stats();

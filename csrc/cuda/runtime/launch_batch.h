@@ -22,6 +22,7 @@
 //   that follows ours without asking. From then on nothing is kept back: leave_batches.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -70,6 +71,8 @@ RUSH_API void set_single_launches(bool on) noexcept;
 // config.coalesce_launches
 RUSH_API bool coalesces_launches();
 RUSH_API void set_coalesces_launches(bool on);
+// How long kernels that nothing asks for are kept back (Note [Batches of launches]).
+RUSH_API void set_batch_patience(std::chrono::microseconds time);
 
 struct BatchStats {
   int64_t batched = 0;   // kernels that were queued as nodes of graphs

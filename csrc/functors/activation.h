@@ -89,7 +89,7 @@ struct LogitBackward {  // eps < 0: no clamping
 struct LogSigmoid {  // min(x, 0) - log(1 + e^-|x|)
   template <class T>
   RUSH_FN T operator()(T x) const {
-    return (x > T(0) ? T(0) : x) - math::log1p(math::exp(-math::fabs(x)));
+    return (x > T(0) ? T(0) : x) - math::log1p(math::exp_below_one(-math::fabs(x)));
   }
   RUSH_FN float coarse(float x) const { return (x > 0.0f ? 0.0f : x) - coarse::softplus_tail(x); }
 };
@@ -141,7 +141,7 @@ struct Softplus {
   RUSH_FN T operator()(T x) const {
     const T b = x * beta;
     // max(b, 0) + log1p(e^-|b|): no overflow, and exact far below zero
-    const T y = ((b > T(0) ? b : T(0)) + math::log1p(math::exp(-math::fabs(b)))) / beta;
+    const T y = ((b > T(0) ? b : T(0)) + math::log1p(math::exp_below_one(-math::fabs(b)))) / beta;
     return b > threshold || math::isnan(x) ? x : y;
   }
   RUSH_FN float coarse(float x) const {

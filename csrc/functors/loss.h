@@ -58,7 +58,7 @@ struct BinaryLogits {
   // -(t log sigmoid(x) + (1 - t) log sigmoid(-x)), without overflow.
   static RUSH_FN T value(T x, T t, T) {
     const T positive = x > 0 ? x : T(0);
-    return (positive - x * t) + math::log1p(math::exp(-magnitude(x)));
+    return (positive - x * t) + math::log1p(math::exp_below_one(-magnitude(x)));
   }
   static RUSH_FN T slope(T x, T t, T) { return math::sigmoid(x) - t; }
 };

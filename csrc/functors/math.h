@@ -26,7 +26,7 @@ inline constexpr T pi = T(0x1.921fb54442d18p+1);
 // e^-|x| never overflows, and the small side keeps its denormals.
 template <class T>
 RUSH_FN T sigmoid(T x) {
-  const T e = exp(-fabs(x));
+  const T e = exp_below_one(-fabs(x));
   return (x >= T(0) ? T(1) : e) / (T(1) + e);  // nan flows through e
 }
 

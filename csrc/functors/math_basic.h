@@ -200,13 +200,30 @@ RUSH_FN T pow2_normal(T n) {
   constexpr T magic = is_same<T, float> ? T(0x1.8p23) : T(0x1.8p52);
   return from_bits<T>((to_bits(n + (magic + T(exponent_bias<T>)))) << mantissa_bits<T>);
 }
-// 2^n for |n| up to twice the normal range, as two factors: their product may be denormal, and the
-// caller multiplies them one after the other, so that only the last step rounds.
+// The integer n nearest to a x, |a x| < 2^21 (2^50), and the sum that it was found by, whose lowest
+// bits are n + shift: with the exponent's bias as shift, 2^n takes no more than moving them.
 template <class T>
-RUSH_FN Pair<T> pow2_pair(T n) {
-  constexpr T magic = is_same<T, float> ? T(0x1.8p23) : T(0x1.8p52);
-  const T half = (n * T(0.5) + magic) - magic;
-  return {pow2_normal(half), pow2_normal(n - half)};
+struct Nearest {
+  T n, sum;
+};
+template <class T>
+RUSH_FN Nearest<T> nearest_integer(T x, T a, int shift) {
+  const T magic = (is_same<T, float> ? T(0x1.8p23) : T(0x1.8p52)) + T(shift);
+  const T sum = fma(x, a, magic);
+  return {sum - magic, sum};
+}
+template <class T>
+RUSH_FN T pow2_of_sum(T sum) {
+  return from_bits<T>(to_bits(sum) << mantissa_bits<T>);
+}
+// y 2^n for |n| up to twice the normal range, by two factors, of which the last one alone rounds
+// where the result is denormal. The sum's shift is twice the bias, one for each factor. (Without
+// conditions: g++ would make a branch of one that follows from another.)
+template <class T>
+RUSH_FN T scaled_by_sum(T y, T sum) {
+  const bits_of<T> b = to_bits(sum), half = b >> 1;
+  constexpr int mb = mantissa_bits<T>;
+  return (y * from_bits<T>(half << mb)) * from_bits<T>((b - half) << mb);
 }
 template <class T>
 RUSH_FN T round_small(T x) {  // |x| < 2^22 (2^51)

@@ -49,6 +49,10 @@ RUSH_FN float i0(float x) { return ::cyl_bessel_i0f(x); }
 RUSH_FN double i0(double x) { return ::cyl_bessel_i0(x); }
 
 template <class T>
+RUSH_FN T exp_below_one(T x) {
+  return exp(x);
+}
+template <class T>
 RUSH_FN T exp_negative(T x) {
   return exp(x);
 }

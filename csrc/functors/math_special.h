@@ -43,7 +43,7 @@ RUSH_FN T erfc_positive(T a0) {  // a0 >= 0 or nan
   constexpr T top = is_same<T, float> ? T(11) : T(28);
   const T a = a0 > top ? top : a0;
   const Pair<T> q = two_prod(a, a);
-  const T e = exp_any(-q.hi);  // the square's rounding error re-enters to first order
+  const T e = exp_below_one(-q.hi);  // the square's rounding error re-enters to first order
   return fma(-q.lo, e, e) * (erfc_scaled(a) / fma(T(2), a, T(1)));
 }
 // The standard normal distribution up to x, and its density there; one exponential for both. Unlike

@@ -14,18 +14,6 @@ constexpr int64_t kKeys = 192, kQueries = 48;
 // Up to so many queries, packing keys and values would cost more than it gains.
 constexpr int64_t kFewQueries = 4;
 
-// e^x for x <= 0, or a rounding error above it: half the work of math::exp, which also knows
-// overflow and denormals. What would be smaller than the least normal number is 0.
-template <class A>
-RUSH_FN A exp_weight(A x0) {
-  constexpr A least = is_same<A, float> ? A(-87.0) : A(-708.0);
-  const A x = x0 < least ? least : x0;
-  const A n = math::round_small(x * math::log2_e<A>);
-  const A r = math::fma(-n, math::ln2_lo<A>, math::fma(-n, math::ln2_hi<A>, x));
-  const A y = math::fma(r * r, math::exp_tail(r), r) + A(1);
-  return x0 < least ? A(0) : y * math::pow2_normal(n);
-}
-
 template <class T>
 struct Attention {
   using A = Accumulator<T>;
@@ -187,12 +175,12 @@ struct Attention {
     A added = 0;
 #pragma omp simd reduction(+ : added)
     for (int64_t j = 0; j < n; ++j) {
-      const A e = exp_weight(p[j] - next);
+      const A e = math::exp_negative(p[j] - next);
       p[j] = e;
       added += e;
     }
     if (top != next) {
-      const A factor = top == kNone ? A(0) : exp_weight(top - next);
+      const A factor = top == kNone ? A(0) : math::exp_negative(top - next);
       sum *= factor;
 #pragma omp simd
       for (int64_t e = 0; e < width; ++e) o[e] *= factor;
@@ -343,14 +331,14 @@ struct Attention {
     }
 #pragma omp simd
     for (int64_t j = 0; j < n; ++j) {
-      const A e = exp_weight(p[j] - lse);
+      const A e = math::exp_negative(p[j] - lse);
       p[j] = e;
       ds[j] = e * (ds[j] - delta);
     }
   }
   static void soften_row_backward(A* p, A* ds, int64_t n, A lse, A delta, const A* kept) {
     for (int64_t j = 0; j < n; ++j) {
-      const A e = lse == kNone ? A(0) : exp_weight(p[j] - lse);
+      const A e = lse == kNone ? A(0) : math::exp_negative(p[j] - lse);
       p[j] = e * kept[j];
       ds[j] = e * (ds[j] * kept[j] - delta);
     }
@@ -453,10 +441,10 @@ struct Attention {
             for (int64_t j = 0; j < n; ++j) out[j] = A(0);
         } else if (add) {
 #pragma omp simd
-          for (int64_t j = 0; j < n; ++j) out[j] += exp_weight(p[j] - sum) * at.kept[j];
+          for (int64_t j = 0; j < n; ++j) out[j] += math::exp_negative(p[j] - sum) * at.kept[j];
         } else {
 #pragma omp simd
-          for (int64_t j = 0; j < n; ++j) out[j] = exp_weight(p[j] - sum) * at.kept[j];
+          for (int64_t j = 0; j < n; ++j) out[j] = math::exp_negative(p[j] - sum) * at.kept[j];
         }
       }
     }

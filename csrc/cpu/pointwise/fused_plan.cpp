@@ -11,8 +11,10 @@ namespace rush {
 namespace {
 
 // Elements of a block, at most and at least; and the bytes that all its registers may have
-// together, which leaves room in a first-level cache of 32 KiB.
-constexpr int64_t kMostBlock = 1024, kLeastBlock = 128, kBlockBytes = 24 << 10;
+// together: half of a first-level cache of 32 KiB. The other half is for what the processor fetches
+// ahead of the program, which otherwise drives out what is still needed (a chain with tanh and
+// sigmoid over 64 MB took 1.35 ns per element in blocks of 24 KiB, 1.09 in blocks of 16).
+constexpr int64_t kMostBlock = 1024, kLeastBlock = 128, kBlockBytes = 16 << 10;
 
 constexpr uint16_t kNone = 0xffff;
 

@@ -29,6 +29,7 @@ CPU = {
     "primitive cache off": {"RUSHLIGHT_CONFIG": "primitive_cache=off"},
     "kept weights off": {"RUSHLIGHT_CONFIG": "weight_layouts=off"},
     "oneDNN off": {"RUSHLIGHT_CONFIG": "onednn=off"},
+    "direct sums": {"RUSHLIGHT_CONFIG": "winograd=off"},
     "fused optimiser off": {"RUSHLIGHT_CONFIG": "fused_optimizer=off"},
     "one thread": {"RUSHLIGHT_CONFIG": "threads=1"},
     "AVX2 only": {"RUSHLIGHT_ISA": "avx2"},

@@ -2,10 +2,10 @@
 
     TORCH_PYTHON=PYTHON python benchmarks/bench_choices.py [--rounds 9] [--only conv] [--report]
 
-Products and convolutions run both ways in one process, by turns, with config.onednn on and off. For
-pools, norms and recurrent layers, where we do not call oneDNN, its speed is that of PyTorch's own
-binding to it (mkldnn tensors, mkldnn_rnn_layer), in a process of its own. One thread, its processor
-time, the best of some turns.
+Products and convolutions run both ways in one process, by turns, with config.onednn on and off, and
+convolutions of 3 by 3 with config.winograd on and off. For pools, norms and recurrent layers, where
+we do not call oneDNN, its speed is that of PyTorch's own binding to it (mkldnn tensors,
+mkldnn_rnn_layer), in a process of its own. One thread, its processor time, the best of some turns.
 """
 
 import argparse
@@ -21,9 +21,10 @@ def product(n, dtype="float32"):
     return f"product {n}, {dtype}", setup, "x @ x"
 
 
-def convolution(name, shape, weight, options, dtype="float32"):
+def convolution(name, shape, weight, options, dtype="float32", last=False):
+    layout = "channels_last" if last else "contiguous_format"
     setup = (
-        f"x = rl.randn{shape}.to(rl.{dtype}).requires_grad_()\n"
+        f"x = rl.randn{shape}.to(rl.{dtype}, memory_format=rl.{layout}).requires_grad_()\n"
         f"w = rl.randn{weight}.to(rl.{dtype}).requires_grad_()\n"
         f"g = rl.ones_like(F.conv2d(x, w, **{options}))"
     )
@@ -46,6 +47,19 @@ BOTH_WAYS = [
     *convolution("1x1 of 256", (4, 256, 28, 28), (512, 256, 1, 1), {}),
     *convolution("3x3 depthwise", (4, 96, 56, 56), (96, 1, 3, 3), {"padding": 1, "groups": 96}),
 ]
+
+# With images whose channels lie last, as convolutions hand them on.
+OVER_TILES = [
+    case
+    for count, size, channels, out in (
+        (8, 32, 32, 32), (8, 16, 64, 64), (1, 56, 64, 64), (4, 56, 64, 64), (4, 28, 128, 128),
+        (4, 14, 256, 256), (16, 14, 512, 512), (1, 28, 512, 512), (16, 7, 512, 512),
+    )
+    for case in convolution(
+        f"{count}x{channels}x{size}x{size} to {out}", (count, channels, size, size),
+        (out, channels, 3, 3), {"padding": 1}, last=True,
+    )
+]  # fmt: skip
 
 LSTM = """
 layer = nn.LSTM(256, 256); w = [t.detach() for t in layer.parameters()]
@@ -76,15 +90,15 @@ lib.set_grad_enabled(False)
 """
 
 
-def both_ways(rounds, only):
-    """Rows: case, oneDNN's time, ours, ours to oneDNN's."""
+def both_ways(cases, switch, rounds, only, **others):
+    """Rows: case, oneDNN's time, ours, ours to oneDNN's. `switch` says what oneDNN's is."""
     import rushlight as rl
     from rushlight import config
     from rushlight.nn import functional as F
 
     rows = []
-    with config.patch(threads=1):
-        for name, setup, call in BOTH_WAYS:
+    with config.patch(threads=1, **others):
+        for name, setup, call in cases:
             if only and only not in name:
                 continue
             scope = {"rl": rl, "F": F}
@@ -93,7 +107,7 @@ def both_ways(rounds, only):
             best = {True: float("inf"), False: float("inf")}
             for _ in range(rounds):
                 for onednn in best:
-                    with config.patch(onednn=onednn):
+                    with config.patch(**switch(onednn)):
                         eval(code, scope)
                         start, count = time.thread_time(), 0
                         while time.thread_time() - start < 0.02:
@@ -142,13 +156,21 @@ def main(argv=None):
     parser.add_argument("--report", action="store_true", help="write results/choices.md")
     args = parser.parse_args(argv)
     header = ["case", "oneDNN, us", "ours, us", "ours to oneDNN's"]
-    inside, outside = both_ways(args.rounds, args.only), through_pytorch(args.rounds, args.only)
+    inside = both_ways(
+        BOTH_WAYS, lambda onednn: {"onednn": onednn}, args.rounds, args.only, winograd=False
+    )
+    tiles = both_ways(OVER_TILES, lambda onednn: {"winograd": not onednn}, args.rounds, args.only)
+    outside = through_pytorch(args.rounds, args.only)
     if args.report:
         how = "One thread, processor time, best turns. `benchmarks/bench_choices.py --report`\n"
-        tables = [markdown(header, inside), "Through PyTorch's binding to oneDNN:\n"]
+        tables = [
+            markdown(header, inside),
+            "Convolutions of 3 by 3 over tiles (`config.winograd`):\n",
+        ]
+        tables += [markdown(header, tiles), "Through PyTorch's binding to oneDNN:\n"]
         tables += [markdown(header, outside)]
         write_report("choices", "oneDNN or our own loops", how, *tables)
-    return inside, outside
+    return inside, tiles, outside
 
 
 if __name__ == "__main__":

@@ -286,6 +286,12 @@ for _setting in [
         _C._weight_layouts, _C._set_weight_layouts,
     ),
     Setting(
+        "winograd", bool,
+        "Float32 convolutions of 3 by 3 take fewer multiplications on the CPU where it pays; off:"
+        " oneDNN adds up what each result reads.",
+        _C._winograd, _C._set_winograd,
+    ),
+    Setting(
         "cuda_caching_allocator", bool,
         "Freed GPU memory is kept for the next tensor; off: every allocation is the driver's, which"
         " waits for the GPU. Can be changed while no tensor is there.",

@@ -115,7 +115,13 @@ RANKS = [
 # Ops reach a device through csrc/device and nothing else.
 SEALED_OFF = {"autograd": {"cpu", "cuda"}, "ops": {"cpu", "cuda"}}
 # Bindings show settings and the runtime; they compute nothing with them.
-SHOWN = ("cpu/vendor/", "cpu/nn/weight_layouts.h", "cuda/runtime/", "cuda/vendor/")
+SHOWN = (
+    "cpu/vendor/",
+    "cpu/nn/weight_layouts.h",
+    "cpu/nn/winograd.h",
+    "cuda/runtime/",
+    "cuda/vendor/",
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 
 

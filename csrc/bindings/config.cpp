@@ -8,6 +8,7 @@
 #include "core/threads.h"
 #include "core/user_allocator.h"
 #include "cpu/nn/weight_layouts.h"
+#include "cpu/nn/winograd.h"
 #include "cpu/vendor/onednn_matmul.h"
 #include "cpu/vendor/primitive_cache.h"
 #include "device/nn/attention.h"
@@ -284,6 +285,8 @@ PyMethodDef functions[] = {
     {"_weight_layouts", read_switch<keeps_weight_layouts>, METH_NOARGS, nullptr},
     {"_set_weight_layouts", write_switch<set_keeps_weight_layouts>, METH_O, nullptr},
     {"_weight_layout_stats", weight_stats, METH_NOARGS, nullptr},
+    {"_winograd", read_switch<uses_winograd>, METH_NOARGS, nullptr},
+    {"_set_winograd", write_switch<set_uses_winograd>, METH_O, nullptr},
     {"_frozen_graphs", read_switch<jit::frozen_graphs>, METH_NOARGS, nullptr},
     {"_set_frozen_graphs", write_switch<jit::set_frozen_graphs>, METH_O, nullptr},
     {"_automatic_layout", read_switch<automatic_layout>, METH_NOARGS, nullptr},

@@ -1,7 +1,7 @@
 // convolution.cpp: who computes a convolution, and in which layout.
 //
 //   float32, bfloat16   oneDNN, for contiguous and channels-last tensors alike; some float32 ones
-//                       as products of matrices
+//                       as products of matrices, or over tiles (winograd.h)
 //   float16             converted to float32 and back, since few processors compute in it
 //   float64 and others  our own products over unfolded patches, contiguous; narrow integers as
 //                       int64, which wraps around to the same bits
@@ -15,6 +15,7 @@
 #include "cpu/linalg/gemm.h"
 #include "cpu/nn/convolution_patches.h"
 #include "cpu/nn/weight_layouts.h"
+#include "cpu/nn/winograd.h"
 #include "cpu/vendor/onednn_convolution.h"
 #include "cpu/vendor/onednn_matmul.h"
 
@@ -149,7 +150,7 @@ bool through_points(ConvKind kind, const ConvShape& s, const ConvTensors& t) {
 
 void convolve_somehow(ConvKind kind, const ConvShape& shape, const ConvTensors& t) {
   if (through_points(kind, shape, t) || through_product(kind, shape, t) ||
-      through_onednn(kind, shape, t))
+      convolve_tiles(kind, shape, t) || through_onednn(kind, shape, t))
     return;
   const DType dtype = is_reduced_float(t.x.dtype()) ? DType::Float32
                       : is_integral(t.x.dtype())    ? DType::Int64

@@ -90,3 +90,30 @@ def test_expand_shares_memory():
 def test_many_dimensions():
     s = (1,) * 60 + (2, 3)
     assert tuple((rl.zeros(s) + rl.ones(3)).shape) == s
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 8, 16, 24, 31, 32, 63, 64, 65, 128, 129, 512, 513])
+def test_rows_of_any_length(n, dtype):
+    """Rows are copied together, filled, or taken where they lie, as their lengths ask for."""
+    random = np.random.default_rng(n)
+    rows = 37
+    wide = random.integers(-9, 9, (rows, 2 * n + 3)).astype(dtype)
+    column = random.integers(-9, 9, (rows, 1)).astype(dtype)
+    row = random.integers(-9, 9, (n,)).astype(dtype)
+    x, c, r = rl.tensor(wide), rl.tensor(column), rl.tensor(row)
+    parts = [(wide[:, :n], x[:, :n]), (wide[:, n : 2 * n], x[:, n : 2 * n])]
+    parts += [(wide[:, n + 3 :], x[:, n + 3 :]), (wide[::-1, :n], x.flip(0)[:, :n])]
+    parts += [(wide[:, : 2 * n : 2], x[:, : 2 * n : 2]), (column, c), (row, r)]
+    for a, of_a in parts:
+        for b, of_b in parts:
+            expected = a + b
+            np.testing.assert_array_equal((of_a + of_b).numpy(), expected)
+            if expected.shape != (rows, n):
+                continue
+            out = rl.zeros(rows, n + 5, dtype=of_a.dtype)
+            rl.add(of_a, of_b, out=out[:, 2 : n + 2])
+            np.testing.assert_array_equal(out[:, 2 : n + 2].numpy(), expected)
+            assert not out[:, :2].any() and not out[:, n + 2 :].any()
+            out[:, 2 : n + 2].mul_(of_b)
+            np.testing.assert_array_equal(out[:, 2 : n + 2].numpy(), expected * b)

@@ -1,6 +1,7 @@
 #include "cpu/rows.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "cpu/copy/copy.h"
 
@@ -68,21 +69,82 @@ void run_row(char* const* ptrs, const int64_t* strides, int64_t n, const void* c
   }
 }
 
-// Rows this short are taken several at a time.
-constexpr int64_t kShortRow = 512;
+// Rows that lie end to end, all of the types that the function wants.
+void run_direct_row(char* const* ptrs, const int64_t*, int64_t n, const void* context) {
+  const RowPlan& plan = *static_cast<const RowPlan*>(context);
+  plan.fn(ptrs, n, plan.params);
+}
+
+// Rows this short are taken several at a time; and those shorter than that many elements also where
+// the function could read them as they lie, since a call for each costs more than copies.
+constexpr int64_t kShortRow = 512, kShortDirectRow = 64;
+
+// Rows of so many bytes, as one or a few moves each.
+template <int64_t bytes>
+void copy_rows_of(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t rows) {
+  for (int64_t k = 0; k < rows; ++k)
+    __builtin_memcpy(to + k * to_step, from + k * from_step, bytes);
+}
+void copy_rows(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t rows,
+               int64_t bytes) {
+  const auto run = [&]<int64_t size>() { copy_rows_of<size>(to, to_step, from, from_step, rows); };
+  switch (bytes) {
+    case 4:
+      return run.operator()<4>();
+    case 8:
+      return run.operator()<8>();
+    case 16:
+      return run.operator()<16>();
+    case 32:
+      return run.operator()<32>();
+    case 64:
+      return run.operator()<64>();
+    case 96:
+      return run.operator()<96>();
+    case 128:
+      return run.operator()<128>();
+    case 256:
+      return run.operator()<256>();
+    default:
+      for (int64_t k = 0; k < rows; ++k)
+        std::memcpy(to + k * to_step, from + k * from_step, size_t(bytes));
+  }
+}
+
+// Rows that are one element n times each, end to end; a call that fills each with longer vectors
+// costs more while they are as short as kShortFill elements.
+constexpr int64_t kShortFill = 128;
+template <class Word>
+void fill_rows(char* to, const char* from, int64_t from_step, int64_t rows, int64_t n) {
+  Word* out = reinterpret_cast<Word*>(to);
+  for (int64_t k = 0; k < rows; ++k, out += n) {
+    Word value;
+    __builtin_memcpy(&value, from + k * from_step, sizeof value);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) out[j] = value;
+  }
+}
 
 // Several short rows side by side in one chunk. An operand that repeats from row to row (a bias) is
 // laid out once and stays.
 struct ShortRows {
+  enum class Way : uint8_t { Convert, Copy, Fill4, Fill8 };
   const LoopNest& nest;
   const RowPlan& plan;
   int64_t item[4], group;
+  Way ways[4];  // how an operand's rows come into a buffer, or out of it
 
   ShortRows(const LoopNest& nest, const RowPlan& plan) : nest(nest), plan(plan) {
     int64_t widest = 1;
     for (int i = 0; i < plan.operands; ++i) {
       item[i] = element_size(plan.wanted[i]);
       widest = std::max(widest, item[i]);
+      ways[i] = Way::Convert;
+      if (plan.given[i] != plan.wanted[i]) continue;
+      if (nest.strides[0][i] == item[i]) ways[i] = Way::Copy;
+      if (nest.strides[0][i] != 0 || nest.sizes[0] > kShortFill) continue;
+      if (item[i] == 4) ways[i] = Way::Fill4;
+      if (item[i] == 8) ways[i] = Way::Fill8;
     }
     group = std::max<int64_t>(1, kChunkBytes / widest / nest.sizes[0]);
   }
@@ -90,6 +152,35 @@ struct ShortRows {
   ConvertFn bring(int i) const {
     return i == 0 ? convert_fn(plan.wanted[0], plan.given[0])
                   : convert_fn(plan.given[i], plan.wanted[i]);
+  }
+  void fetch(int i, char* to, const char* from, int64_t step, int64_t rows) const {
+    const int64_t n = nest.sizes[0];
+    switch (ways[i]) {
+      case Way::Copy:
+        return copy_rows(to, n * item[i], from, step, rows, n * item[i]);
+      case Way::Fill4:
+        return fill_rows<uint32_t>(to, from, step, rows, n);
+      case Way::Fill8:
+        return fill_rows<uint64_t>(to, from, step, rows, n);
+      case Way::Convert:
+        for (int64_t k = 0; k < rows; ++k)
+          bring(i)(to + k * n * item[i], item[i], from + k * step, nest.strides[0][i], n);
+    }
+  }
+  void put_back(char* to, const char* from, int64_t step, int64_t rows) const {
+    const int64_t n = nest.sizes[0];
+    if (ways[0] == Way::Copy) return copy_rows(to, step, from, n * item[0], rows, n * item[0]);
+    for (int64_t k = 0; k < rows; ++k)
+      bring(0)(to + k * step, nest.strides[0][0], from + k * n * item[0], item[0], n);
+  }
+  // Could the function read and write all rows where they are, and would that save copies?
+  bool lies_in_rows() const {
+    bool copies = false;
+    for (int i = 0; i < plan.operands; ++i) {
+      if (ways[i] != Way::Copy) return false;
+      copies |= !direct(i) && nest.strides[1][i] != 0;
+    }
+    return copies;
   }
   bool direct(int i) const {
     return plan.given[i] == plan.wanted[i] && nest.strides[0][i] == item[i] &&
@@ -116,18 +207,12 @@ struct ShortRows {
         if (i == 0 || direct(i)) continue;
         const int64_t step = nest.strides[1][i];
         if (step == 0 && laid_out[i] == from[i] && laid_rows[i] >= rows) continue;
-        for (int64_t k = 0; k < rows; ++k)
-          bring(i)(buffers[i] + k * n * item[i], item[i], from[i] + k * step, nest.strides[0][i],
-                   n);
+        fetch(i, buffers[i], from[i], step, rows);
         laid_out[i] = from[i];
         laid_rows[i] = rows;
       }
       plan.fn(at, rows * n, plan.params);
-      if (!direct(0)) {
-        for (int64_t k = 0; k < rows; ++k)
-          bring(0)(from[0] + k * nest.strides[1][0], nest.strides[0][0],
-                   buffers[0] + k * n * item[0], item[0], n);
-      }
+      if (!direct(0)) put_back(from[0], buffers[0], nest.strides[1][0], rows);
       row += rows;
     }
   }
@@ -150,6 +235,10 @@ void run_plan(std::span<const LoopOperand> ops, RowPlan& plan) {
   }
   if (nest.numel == 0) return;
   const ShortRows short_rows(nest, plan);
+  if (nest.sizes[0] >= kShortDirectRow && short_rows.lies_in_rows()) {
+    nest.run_parallel(run_direct_row, &plan);
+    return;
+  }
   parallel_for(nest.numel / nest.sizes[0], std::max<int64_t>(1, kGrain / nest.sizes[0]),
                [&](int64_t begin, int64_t end) { short_rows.run(begin, end); });
 }

@@ -109,6 +109,8 @@ def test_rows_of_any_length(n, dtype):
         for b, of_b in parts:
             expected = a + b
             np.testing.assert_array_equal((of_a + of_b).numpy(), expected)
+            if dtype != "complex128":  # of two types, one of which is converted
+                np.testing.assert_array_equal((of_a + of_b.double()).numpy(), a + b.astype("f8"))
             if expected.shape != (rows, n):
                 continue
             out = rl.zeros(rows, n + 5, dtype=of_a.dtype)

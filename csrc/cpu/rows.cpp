@@ -128,23 +128,24 @@ void fill_rows(char* to, const char* from, int64_t from_step, int64_t rows, int6
 // Several short rows side by side in one chunk. An operand that repeats from row to row (a bias) is
 // laid out once and stays.
 struct ShortRows {
-  enum class Way : uint8_t { Convert, Copy, Fill4, Fill8 };
+  // How a row's elements lie: end to end, as one for all, or somehow.
+  enum class Way : uint8_t { Row, One, Any };
   const LoopNest& nest;
   const RowPlan& plan;
-  int64_t item[4], group;
-  Way ways[4];  // how an operand's rows come into a buffer, or out of it
+  int64_t item[4], given_item[4], widest = 1, group;
+  Way ways[4];
+  bool same[4];  // the tensor's type is the function's
 
   ShortRows(const LoopNest& nest, const RowPlan& plan) : nest(nest), plan(plan) {
-    int64_t widest = 1;
     for (int i = 0; i < plan.operands; ++i) {
       item[i] = element_size(plan.wanted[i]);
+      given_item[i] = element_size(plan.given[i]);
       widest = std::max(widest, item[i]);
-      ways[i] = Way::Convert;
-      if (plan.given[i] != plan.wanted[i]) continue;
-      if (nest.strides[0][i] == item[i]) ways[i] = Way::Copy;
-      if (nest.strides[0][i] != 0 || nest.sizes[0] > kShortFill) continue;
-      if (item[i] == 4) ways[i] = Way::Fill4;
-      if (item[i] == 8) ways[i] = Way::Fill8;
+      same[i] = plan.given[i] == plan.wanted[i];
+      const bool fills = nest.sizes[0] <= kShortFill && (item[i] == 4 || item[i] == 8);
+      ways[i] = nest.strides[0][i] == given_item[i] ? Way::Row
+                : nest.strides[0][i] == 0 && fills  ? Way::One
+                                                    : Way::Any;
     }
     group = std::max<int64_t>(1, kChunkBytes / widest / nest.sizes[0]);
   }
@@ -153,23 +154,42 @@ struct ShortRows {
     return i == 0 ? convert_fn(plan.wanted[0], plan.given[0])
                   : convert_fn(plan.given[i], plan.wanted[i]);
   }
+  // Rows of operand i, `step` apart, to a buffer in which they lie end to end.
   void fetch(int i, char* to, const char* from, int64_t step, int64_t rows) const {
-    const int64_t n = nest.sizes[0];
-    switch (ways[i]) {
-      case Way::Copy:
-        return copy_rows(to, n * item[i], from, step, rows, n * item[i]);
-      case Way::Fill4:
-        return fill_rows<uint32_t>(to, from, step, rows, n);
-      case Way::Fill8:
-        return fill_rows<uint64_t>(to, from, step, rows, n);
-      case Way::Convert:
-        for (int64_t k = 0; k < rows; ++k)
-          bring(i)(to + k * n * item[i], item[i], from + k * step, nest.strides[0][i], n);
+    const int64_t n = nest.sizes[0], bytes = n * given_item[i];
+    alignas(64) char staged[kChunkBytes];
+    if (ways[i] == Way::Row) {
+      if (same[i]) return copy_rows(to, bytes, from, step, rows, bytes);
+      if (step != bytes && given_item[i] <= widest) {
+        copy_rows(staged, bytes, from, step, rows, bytes);
+        from = staged;
+        step = bytes;
+      }
+      if (step == bytes) return bring(i)(to, item[i], from, given_item[i], rows * n);
+    } else if (ways[i] == Way::One) {
+      if (!same[i]) {
+        bring(i)(staged, item[i], from, step, rows);
+        from = staged;
+        step = item[i];
+      }
+      if (item[i] == 4) return fill_rows<uint32_t>(to, from, step, rows, n);
+      return fill_rows<uint64_t>(to, from, step, rows, n);
     }
+    for (int64_t k = 0; k < rows; ++k)
+      bring(i)(to + k * n * item[i], item[i], from + k * step, nest.strides[0][i], n);
   }
+  // The result's rows from there to where they belong.
   void put_back(char* to, const char* from, int64_t step, int64_t rows) const {
-    const int64_t n = nest.sizes[0];
-    if (ways[0] == Way::Copy) return copy_rows(to, step, from, n * item[0], rows, n * item[0]);
+    const int64_t n = nest.sizes[0], bytes = n * given_item[0];
+    alignas(64) char staged[kChunkBytes];
+    if (ways[0] == Way::Row) {
+      if (same[0]) return copy_rows(to, step, from, bytes, rows, bytes);
+      if (step == bytes) return bring(0)(to, given_item[0], from, item[0], rows * n);
+      if (given_item[0] <= widest) {
+        bring(0)(staged, given_item[0], from, item[0], rows * n);
+        return copy_rows(to, step, staged, bytes, rows, bytes);
+      }
+    }
     for (int64_t k = 0; k < rows; ++k)
       bring(0)(to + k * step, nest.strides[0][0], from + k * n * item[0], item[0], n);
   }
@@ -177,7 +197,7 @@ struct ShortRows {
   bool lies_in_rows() const {
     bool copies = false;
     for (int i = 0; i < plan.operands; ++i) {
-      if (ways[i] != Way::Copy) return false;
+      if (ways[i] != Way::Row || !same[i]) return false;
       copies |= !direct(i) && nest.strides[1][i] != 0;
     }
     return copies;

@@ -106,6 +106,12 @@ def test_rows_of_any_length(n, dtype):
     parts += [(wide[:, n + 3 :], x[:, n + 3 :]), (wide[::-1, :n], x.flip(0)[:, :n])]
     parts += [(wide[:, : 2 * n : 2], x[:, : 2 * n : 2]), (column, c), (row, r)]
     for a, of_a in parts:
+        np.testing.assert_array_equal(of_a.clone().numpy(), a)
+        np.testing.assert_array_equal(of_a.contiguous().numpy(), a)
+        np.testing.assert_array_equal(of_a.flip(-1).numpy(), a[..., ::-1])
+        joined = rl.cat([of_a, of_a, of_a[..., :1]], -1).numpy()
+        np.testing.assert_array_equal(joined, np.concatenate([a, a, a[..., :1]], -1))
+        np.testing.assert_array_equal(rl.stack([of_a, of_a], -1).numpy(), np.stack([a, a], -1))
         for b, of_b in parts:
             expected = a + b
             np.testing.assert_array_equal((of_a + of_b).numpy(), expected)

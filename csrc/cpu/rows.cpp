@@ -1,9 +1,9 @@
 #include "cpu/rows.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "cpu/copy/copy.h"
+#include "cpu/copy/row_moves.h"
 
 namespace rush {
 
@@ -78,38 +78,6 @@ void run_direct_row(char* const* ptrs, const int64_t*, int64_t n, const void* co
 // Rows this short are taken several at a time; and those shorter than that many elements also where
 // the function could read them as they lie, since a call for each costs more than copies.
 constexpr int64_t kShortRow = 512, kShortDirectRow = 64;
-
-// Rows of so many bytes, as one or a few moves each.
-template <int64_t bytes>
-void copy_rows_of(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t rows) {
-  for (int64_t k = 0; k < rows; ++k)
-    __builtin_memcpy(to + k * to_step, from + k * from_step, bytes);
-}
-void copy_rows(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t rows,
-               int64_t bytes) {
-  const auto run = [&]<int64_t size>() { copy_rows_of<size>(to, to_step, from, from_step, rows); };
-  switch (bytes) {
-    case 4:
-      return run.operator()<4>();
-    case 8:
-      return run.operator()<8>();
-    case 16:
-      return run.operator()<16>();
-    case 32:
-      return run.operator()<32>();
-    case 64:
-      return run.operator()<64>();
-    case 96:
-      return run.operator()<96>();
-    case 128:
-      return run.operator()<128>();
-    case 256:
-      return run.operator()<256>();
-    default:
-      for (int64_t k = 0; k < rows; ++k)
-        std::memcpy(to + k * to_step, from + k * from_step, size_t(bytes));
-  }
-}
 
 // Rows that are one element n times each, end to end; a call that fills each with longer vectors
 // costs more while they are as short as kShortFill elements.

@@ -5,6 +5,7 @@
 #include "core/interrupt.h"
 #include "core/small_vector.h"
 #include "cpu/copy/copy.h"
+#include "cpu/copy/row_moves.h"
 #include "cpu/loop_nest.h"
 #include "device/copy.h"
 
@@ -13,6 +14,10 @@ namespace {
 
 // Rows shorter than this do not go past the caches, whatever they add up to.
 constexpr int64_t kWorthStreaming = 1024;
+
+// Rows up to this length are laid part by part, for groups of them that stay in the first-level
+// cache.
+constexpr int64_t kShortBytes = 1024, kGroupBytes = 8192;
 
 bool lies_flat(std::span<const Tensor> tensors, const Tensor& out) {
   bool flat = out.is_contiguous();
@@ -35,6 +40,18 @@ void join_rows(std::span<const Tensor> parts, int64_t rows, const Tensor& dst) {
   for (const Tensor& part : parts) widths.push_back(part.nbytes() / rows);
   const int64_t width = dst.nbytes() / rows;
   const bool stream = dst.nbytes() >= kStreamBytes && width >= kWorthStreaming;
+  if (width <= kShortBytes) {
+    const int64_t group = std::max<int64_t>(1, kGroupBytes / width);
+    parallel_for(rows, std::max<int64_t>(1, kByteGrain / width), [&](int64_t r, int64_t end) {
+      for (; r < end; r += group) {
+        char* at = to + r * width;
+        for (size_t i = 0; i < parts.size(); at += widths[i++])
+          copy_rows(at, width, parts[i].data<char>() + r * widths[i], widths[i],
+                    std::min(group, end - r), widths[i]);
+      }
+    });
+    return;
+  }
   parallel_for(rows, std::max<int64_t>(1, kByteGrain / width), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       char* at = to + r * width;

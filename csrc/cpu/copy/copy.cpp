@@ -7,6 +7,7 @@
 
 #include "core/cpu_features.h"
 #include "core/misaligned.h"
+#include "cpu/copy/row_moves.h"
 #include "cpu/loop_nest.h"
 #include "device/copy.h"
 
@@ -145,6 +146,56 @@ void copy_short_rows(LoopNest nest, const ConvertFn& fn) {
   nest.run_parallel(convert_row, &fn);
 }
 
+// f(destination, source, rows) for rows that follow each other along dim 1, shared among threads.
+constexpr int64_t kShortBytes = 1024;
+template <class F>
+void each_group_of_rows(const LoopNest& nest, F&& f) {
+  const int64_t n = nest.sizes[0];
+  parallel_for(nest.numel / n, std::max<int64_t>(1, kGrain / n), [&](int64_t row, int64_t end) {
+    while (row < end) {
+      const int64_t rows = std::min(end - row, nest.sizes[1] - row % nest.sizes[1]);
+      char *dst = nest.base[0], *src = nest.base[1];
+      int64_t rest = row;
+      for (int d = 1; d < nest.dims; ++d) {
+        const int64_t index = rest % nest.sizes[d];
+        rest /= nest.sizes[d];
+        dst += index * nest.strides[d][0];
+        src += index * nest.strides[d][1];
+      }
+      f(dst, src, rows);
+      row += rows;
+    }
+  });
+}
+
+// Rows that lie end to end on both sides, of one type.
+void copy_whole_rows(const LoopNest& nest, int64_t item) {
+  each_group_of_rows(nest, [&](char* dst, const char* src, int64_t rows) {
+    copy_rows(dst, nest.strides[1][0], src, nest.strides[1][1], rows, nest.sizes[0] * item);
+  });
+}
+
+// The same where one side is read backwards; rows of more elements are worth a call each.
+constexpr int64_t kShortReversed = 6;
+template <class Word>
+void reverse_short_rows(const LoopNest& nest) {
+  constexpr int64_t item = sizeof(Word);
+  const int64_t n = nest.sizes[0], to = nest.strides[0][0], from = nest.strides[0][1];
+  each_group_of_rows(nest, [&](char* dst, const char* src, int64_t rows) {
+    for (int64_t k = 0; k < rows; ++k) {
+      for (int64_t i = 0; i < n; ++i) std::memcpy(dst + i * to, src + i * from, item);
+      dst += nest.strides[1][0], src += nest.strides[1][1];
+    }
+  });
+}
+void reverse_short_rows(const LoopNest& nest, int64_t item) {
+  if (item == 1) return reverse_short_rows<uint8_t>(nest);
+  if (item == 2) return reverse_short_rows<uint16_t>(nest);
+  if (item == 4) return reverse_short_rows<uint32_t>(nest);
+  if (item == 8) return reverse_short_rows<uint64_t>(nest);
+  reverse_short_rows<detail::Word16>(nest);
+}
+
 // The same type on both sides, as bytes: memory may be misaligned for its elements.
 template <size_t item>
 void move_bytes(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {
@@ -263,7 +314,12 @@ void copy_cpu(const Tensor& src, const Tensor& dst) {
     copy_transposed(nest, across, item);
   } else if (same && std::abs(nest.strides[0][0]) == item &&
              nest.strides[0][1] == -nest.strides[0][0]) {
+    if (nest.dims > 1 && nest.sizes[0] <= kShortReversed && nest.sizes[1] >= kShortRow)
+      return reverse_short_rows(nest, item);
     nest.run_parallel(reverse_row, nullptr);
+  } else if (same && nest.dims > 1 && nest.strides[0][0] == item && nest.strides[0][1] == item &&
+             nest.sizes[0] * item <= kShortBytes && nest.sizes[1] >= kShortRow) {
+    copy_whole_rows(nest, item);
   } else if (nest.dims > 1 && nest.sizes[0] < kShortRow && nest.sizes[1] >= 2 * kShortRow) {
     copy_short_rows(nest, fn);
   } else {

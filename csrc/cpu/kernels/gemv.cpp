@@ -2,6 +2,8 @@
 //
 // Both wait for memory, so the work is to read it in order: rows of a as dot products, columns as
 // multiples added up. Sums run in fixed lanes: their order does not depend on threads.
+#include <utility>
+
 #include "cpu/kernels/gemm_vector.h"
 #include "cpu/linalg/gemm_kernels.h"
 
@@ -68,12 +70,22 @@ struct Lanes {
     }
     for (; i < n; ++i) rest += A(a[i]) * b[i];
   }
-  RUSH_FN A total() const {
-    A out[W];
-    store(out, (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
-    for (int w = W / 2; w > 0; w /= 2)
-      for (int i = 0; i < w; ++i) out[i] += out[i + w];
-    return out[0] + rest;
+  RUSH_FN A total() const { return fold<W>((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + rest; }
+
+ private:
+  // The upper half is added to the lower one until one lane is left.
+  template <int width>
+  RUSH_FN static A fold(const typename VectorOf<A, width>::type& v) {
+    if constexpr (width == 1) {
+      return v[0];
+    } else {
+      const auto half = [&]<int... i>(std::integer_sequence<int, i...>, auto from) {
+        return __builtin_shufflevector(v, v, (decltype(from)::value + i)...);
+      };
+      constexpr std::make_integer_sequence<int, width / 2> order;
+      return fold<width / 2>(half(order, std::integral_constant<int, 0>()) +
+                             half(order, std::integral_constant<int, width / 2>()));
+    }
   }
 };
 
@@ -118,10 +130,29 @@ Accumulator<T> dot(int64_t n, const T* a, int64_t a_stride, const T* b, int64_t 
   return sums.total();
 }
 
+// Rows that are shorter than a vector: the same sums in the same order, without empty lanes.
+template <class T>
+void gemv_by_short_rows(int64_t m, int64_t k, Matrix<const T> a, const Accumulator<T>* x, T* y,
+                        int64_t y_stride, Accumulator<T> alpha, Accumulator<T> beta) {
+  const bool plain = y_stride == 1 && is_zero(beta);
+  for (int64_t i = 0; i < m; ++i) {
+    const T* row = a.at(i, 0);
+    Accumulator<T> sum(0);
+    for (int64_t j = 0; j < k; ++j) sum += Accumulator<T>(row[j * a.col]) * x[j];
+    if (plain)
+      y[i] = T(times(alpha, sum));
+    else
+      finish(y + i * y_stride, sum, alpha, beta);
+  }
+}
+
 template <class T>
 void gemv_by_rows(int64_t m, int64_t k, Matrix<const T> a, const Accumulator<T>* x, T* y,
                   int64_t y_stride, Accumulator<T> alpha, Accumulator<T> beta) {
   using A = Accumulator<T>;
+  if constexpr (!is_complex_v<T>) {
+    if (k < Lanes<A>::W) return gemv_by_short_rows(m, k, a, x, y, y_stride, alpha, beta);
+  }
   alignas(64) A buffer[kChunk];
   for (int64_t i = 0; i < m; ++i) {
     Lanes<A> sums;

@@ -309,7 +309,29 @@ def indexing():
     return out
 
 
+def short_rows():
+    """Half a million elements in rows of a few: what a call per row would cost shows here."""
+    out = []
+    for n in (3, 8, 20, 64):
+        for dtype in ("float32", "bfloat16"):
+            setup = (
+                f"x = lib.randn({(1 << 19) // n}, {2 * n}).to(lib.{dtype}); h = x[:, :{n}]; "
+                f"t = x[:, {n}:]; c = x[:, :1].clone(); w = x[0, :{n}].clone()"
+            )
+            calls = {
+                "halves added": "h + t", "a column added": "h + c", "a row added": "h + w",
+                "contiguous": "h.contiguous()", "cat": "lib.cat([h, t], 1)",
+                "stack last": "lib.stack([h, t], -1)", "pad": "F.pad(h, (1, 1))",
+                "flip": "h.flip(1)", "times a vector": "h @ w",
+            }  # fmt: skip
+            out += [
+                Case(f"{name}, rows of {n}, {dtype}", PRELUDE + setup, call, BAR)
+                for name, call in calls.items()
+            ]
+    return out
+
+
 def cases():
     """All of them; where two have one name, the later one counts."""
-    every = [*layers(), *activations(), *losses(), *norms(), *pools(), *indexing()]
+    every = [*layers(), *activations(), *losses(), *norms(), *pools(), *indexing(), *short_rows()]
     return list({case.name: case for case in every}.values())

@@ -38,6 +38,8 @@ OPS = {
     "where": lambda x, y: rl.where(x > y, x, y), "cat": lambda x, y: rl.cat([x, y, x]),
     "to": lambda x, y: x.to(rl.bfloat16).to(rl.float32), "logsumexp": lambda x, y: x.logsumexp(0),
     "rand": lambda x, y: rl.randn(BIG),
+    "mv": lambda x, y: x[: BIG // 99 * 99].view(-1, 99).mv(y[:99]),
+    "dot": lambda x, y: x.dot(y),
 }  # fmt: skip
 
 
@@ -82,6 +84,19 @@ assert code == 0, code
 assert (x.exp() + x).sum().item() == want
 print("ok")
 """
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.bfloat16, rl.float16, rl.int64])
+def test_rows_of_a_product_do_not_depend_on_their_neighbours(dtype):
+    """Threads share out rows, of which several are multiplied together."""
+    rng = np.random.RandomState(0)
+    a = rl.from_numpy(rng.randint(-99, 99, (21, 1031))).to(dtype) / 7
+    x = rl.from_numpy(rng.randint(-99, 99, 1031)).to(dtype) / 7
+    if not dtype.is_floating_point:
+        a, x = (7 * a).to(dtype), (7 * x).to(dtype)
+    whole = a.mv(x)
+    for rows in (1, 2, 5, 8):
+        assert rl.equal(rl.cat([part.mv(x) for part in a.split(rows)]), whole), rows
 
 
 def test_fork_then_compute():

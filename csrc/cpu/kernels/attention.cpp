@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kKeys = 192, kQueries = 48;
 // Up to so many queries, packing keys and values would cost more than it gains.
 constexpr int64_t kFewQueries = 4;
+constexpr int64_t kAhead = 16;
 
 template <class T>
 struct Attention {
@@ -216,11 +217,22 @@ struct Attention {
       for (int64_t e = 0; e < s.width; ++e) to[r * s.width + e] = A(h.q.at(begin + r)[e]) * scale;
   }
 
+  // Four rows of keys or values that few queries will want soon: a core that reads four short rows
+  // in turn does not see by itself that they are one piece of memory. Inlined, because GCC drops
+  // calls of functions that do nothing else.
+  RUSH_FN static void fetch_ahead(Rows<const T> from, int64_t key, int64_t keys, int64_t width) {
+    for (int64_t j = key + kAhead; j < std::min(key + kAhead + 4, keys); ++j) {
+      const char* row = reinterpret_cast<const char*>(from.at(j));
+      for (int64_t b = 0; b < width * int64_t(sizeof(T)); b += 64) __builtin_prefetch(row + b);
+    }
+  }
+
   // Keys and values where they lie, four rows at once: each element of q and o is used four times
   // for one load.
   static void few_scores(const Shape& s, const Head& h, int64_t rows, int64_t c0, int64_t n,
                          const A* q, A* p) {
     for (int64_t j = 0; j < n; j += 4) {
+      fetch_ahead(h.k, c0 + j, s.keys, s.width);
       const T* k[4];  // beyond the last key: that one again
       for (int64_t i = 0; i < 4; ++i) k[i] = h.k.at(c0 + std::min(j + i, n - 1));
       const T *k0 = k[0], *k1 = k[1], *k2 = k[2], *k3 = k[3];
@@ -243,6 +255,7 @@ struct Attention {
                          const A* p, A* o, int64_t o_step) {
     for (int64_t j = 0; j < n; j += 4) {
       const int64_t count = std::min<int64_t>(4, n - j);
+      fetch_ahead(h.v, c0 + j, s.keys, s.value_width);
       const T* v[4];
       for (int64_t i = 0; i < 4; ++i) v[i] = h.v.at(c0 + std::min(j + i, n - 1));
       const T *v0 = v[0], *v1 = v[1], *v2 = v[2], *v3 = v[3];
@@ -279,7 +292,7 @@ struct Attention {
     const bool tiles = packs(s);
     take_queries(s, h, begin, rows, at.q);
     for (int64_t r = 0; r < rows; ++r) at.top[r] = kNone, at.sum[r] = A(0);
-    for (int64_t i = 0; i < kQueries * o_step; ++i) at.o[i] = A(0);
+    for (int64_t i = 0; i < (tiles ? kQueries : rows) * o_step; ++i) at.o[i] = A(0);
     const int64_t last = visible(s, end);
     for (int64_t c0 = first_block(s, begin, 0); c0 < last; c0 += kKeys) {
       const int64_t n = std::min(kKeys, last - c0);

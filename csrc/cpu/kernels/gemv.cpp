@@ -1,7 +1,9 @@
 // gemv.cpp: matrix times vector, and the dot product.
 //
-// Both wait for memory, so the work is to read it in order: rows of a as dot products, columns as
-// multiples added up. Sums run in fixed lanes: their order does not depend on threads.
+// Both wait for memory, so the work is to read it in order: rows of a as dot products, several at a
+// time, because a core fetches further ahead where it reads in several places; columns as multiples
+// added up. Sums run in fixed lanes: their order depends neither on threads nor on neighbours.
+#include <algorithm>
 #include <utility>
 
 #include "cpu/kernels/gemm_vector.h"
@@ -33,101 +35,117 @@ void finish_row(int64_t n, const Accumulator<T>* sums, Accumulator<T> alpha, Acc
   }
 }
 
-// Adds products of x with elements where they lie, if a vector of them can be loaded from there,
-// and otherwise by way of the buffer.
-template <class T, class Sums>
-RUSH_FN void add_chunk(Sums& sums, int64_t n, const T* p, int64_t stride, const Accumulator<T>* x,
-                       Accumulator<T>* buffer) {
-  if constexpr (std::is_same_v<T, Accumulator<T>> || std::is_same_v<T, bfloat16>) {
-    if (stride == 1) return sums.add(n, p, x);
+template <class T>
+constexpr bool kLoadsAsAccumulator =
+    !is_complex_v<T> && (std::is_same_v<T, Accumulator<T>> || std::is_same_v<T, bfloat16>);
+
+// The upper half is added to the lower one until one lane is left.
+template <class A, int width>
+RUSH_FN A fold(const typename VectorOf<A, width>::type& v) {
+  if constexpr (width == 1) {
+    return v[0];
+  } else {
+    const auto half = [&]<int... i>(std::integer_sequence<int, i...>, auto from) {
+      return __builtin_shufflevector(v, v, (decltype(from)::value + i)...);
+    };
+    constexpr std::make_integer_sequence<int, width / 2> order;
+    return fold<A, width / 2>(half(order, std::integral_constant<int, 0>()) +
+                              half(order, std::integral_constant<int, width / 2>()));
   }
-  widen(n, p, stride, buffer);
-  sums.add(n, buffer, x);
 }
 
-// Sums of up to kChunk products, in four vectors of lanes that live from chunk to chunk.
-template <class A>
-struct Lanes {
-  static constexpr int W = kVectorBytes / int(sizeof(A));
-  using V = typename VectorOf<A, W>::type;
-  V lanes[4] = {};
-  A rest = 0;
+// As many rows as there are registers for two vectors of lanes each. Measured beside four rows of
+// four: a core gets more out of memory, the more rows it reads. A row by itself wants four.
+constexpr int kRowsAtOnce = kVectorBytes == 64 ? 8 : 4, kOfRows = 2, kAlone = 4;
 
-  template <class T>
-  RUSH_FN void add(int64_t n, const T* a, const A* b) {
-    int64_t i = 0;
-    V x, y;
-    for (; i + 4 * W <= n; i += 4 * W)
-      for (int v = 0; v < 4; ++v) {
-        load(x, a + i + v * W);
-        load(y, b + i + v * W);
-        lanes[v] += x * y;
+// Sums of the products of `rows` rows of a with b, in so many vectors of lanes each.
+template <int rows, int vectors, class A, class T>
+RUSH_FN void sum_rows(int64_t n, const T* a, int64_t step, const A* b, A* sums) {
+  constexpr int W = kVectorBytes / int(sizeof(A));
+  typename VectorOf<A, W>::type lanes[rows][vectors] = {}, x, y;
+  int64_t i = 0;
+  for (; i + vectors * W <= n; i += vectors * W)
+    for (int v = 0; v < vectors; ++v) {
+      load(y, b + i + v * W);
+      for (int r = 0; r < rows; ++r) {
+        load(x, a + r * step + i + v * W);
+        lanes[r][v] += x * y;
       }
-    for (; i + W <= n; i += W) {
-      load(x, a + i);
-      load(y, b + i);
-      lanes[0] += x * y;
     }
-    for (; i < n; ++i) rest += A(a[i]) * b[i];
-  }
-  RUSH_FN A total() const { return fold<W>((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + rest; }
-
- private:
-  // The upper half is added to the lower one until one lane is left.
-  template <int width>
-  RUSH_FN static A fold(const typename VectorOf<A, width>::type& v) {
-    if constexpr (width == 1) {
-      return v[0];
-    } else {
-      const auto half = [&]<int... i>(std::integer_sequence<int, i...>, auto from) {
-        return __builtin_shufflevector(v, v, (decltype(from)::value + i)...);
-      };
-      constexpr std::make_integer_sequence<int, width / 2> order;
-      return fold<width / 2>(half(order, std::integral_constant<int, 0>()) +
-                             half(order, std::integral_constant<int, width / 2>()));
+  for (; i + W <= n; i += W) {
+    load(y, b + i);
+    for (int r = 0; r < rows; ++r) {
+      load(x, a + r * step + i);
+      lanes[r][0] += x * y;
     }
   }
-};
+  for (int r = 0; r < rows; ++r) {
+    x = lanes[r][0] + lanes[r][1];
+    if constexpr (vectors == 4) x += lanes[r][2] + lanes[r][3];
+    sums[r] = fold<A, W>(x);
+  }
+  for (; i < n; ++i)
+    for (int r = 0; r < rows; ++r) sums[r] += A(a[r * step + i]) * b[i];
+}
 
-template <class R>
-struct Lanes<complex<R>> {
-  static constexpr int W = 8;
+template <int rows, int, class R>
+RUSH_FN void sum_rows(int64_t n, const complex<R>* a, int64_t, const complex<R>* b,
+                      complex<R>* sums) {
+  static_assert(rows == 1);
+  constexpr int W = 8;
   R re[W] = {}, im[W] = {};
+  int64_t i = 0;
+  for (; i + W <= n; i += W)
+    for (int w = 0; w < W; ++w) {
+      re[w] += a[i + w].re * b[i + w].re - a[i + w].im * b[i + w].im;
+      im[w] += a[i + w].re * b[i + w].im + a[i + w].im * b[i + w].re;
+    }
+  for (; i < n; ++i) {
+    re[0] += a[i].re * b[i].re - a[i].im * b[i].im;
+    im[0] += a[i].re * b[i].im + a[i].im * b[i].re;
+  }
+  R x = 0, y = 0;
+  for (int w = 0; w < W; ++w) x += re[w], y += im[w];
+  sums[0] = {x, y};
+}
 
-  RUSH_FN void add(int64_t n, const complex<R>* a, const complex<R>* b) {
-    int64_t i = 0;
-    for (; i + W <= n; i += W)
-      for (int w = 0; w < W; ++w) {
-        re[w] += a[i + w].re * b[i + w].re - a[i + w].im * b[i + w].im;
-        im[w] += a[i + w].re * b[i + w].im + a[i + w].im * b[i + w].re;
-      }
-    for (; i < n; ++i) {
-      re[0] += a[i].re * b[i].re - a[i].im * b[i].im;
-      im[0] += a[i].re * b[i].im + a[i].im * b[i].re;
+// The same of one row with x, which lies in order, by way of a buffer if elements cannot be loaded
+// from where they lie.
+template <int vectors, class T>
+Accumulator<T> sum_row(int64_t n, const T* a, int64_t stride, const Accumulator<T>* x) {
+  using A = Accumulator<T>;
+  A sum(0);
+  if constexpr (kLoadsAsAccumulator<T> || std::is_same_v<T, A>) {
+    if (stride == 1) {
+      sum_rows<1, vectors>(n, a, 0, x, &sum);
+      return sum;
     }
   }
-  RUSH_FN complex<R> total() const {
-    R x = 0, y = 0;
-    for (int w = 0; w < W; ++w) x += re[w], y += im[w];
-    return {x, y};
+  alignas(64) A buffer[kChunk];
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t count = std::min(kChunk, n - i);
+    widen(count, a + i * stride, stride, buffer);
+    A part;
+    sum_rows<1, vectors>(count, buffer, 0, x + i, &part);
+    sum = plus(sum, part);
   }
-};
+  return sum;
+}
 
 template <class T>
 Accumulator<T> dot(int64_t n, const T* a, int64_t a_stride, const T* b, int64_t b_stride) {
   using A = Accumulator<T>;
-  alignas(64) A a_buffer[kChunk], b_buffer[kChunk];
-  Lanes<A> sums;
-  for (int64_t i = 0; i < n; i += kChunk) {
-    const int64_t count = n - i < kChunk ? n - i : kChunk;
-    const A* x = b_buffer;
-    if (std::is_same_v<T, A> && b_stride == 1)
-      x = reinterpret_cast<const A*>(b + i);
-    else
-      widen(count, b + i * b_stride, b_stride, b_buffer);
-    add_chunk(sums, count, a + i * a_stride, a_stride, x, a_buffer);
+  if constexpr (std::is_same_v<T, A>) {
+    if (b_stride == 1) return sum_row<kAlone>(n, a, a_stride, b);
   }
-  return sums.total();
+  alignas(64) A buffer[kChunk];
+  A sum(0);
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t count = std::min(kChunk, n - i);
+    widen(count, b + i * b_stride, b_stride, buffer);
+    sum = plus(sum, sum_row<kAlone>(count, a + i * a_stride, a_stride, buffer));
+  }
+  return sum;
 }
 
 // Rows that are shorter than a vector: the same sums in the same order, without empty lanes.
@@ -151,17 +169,19 @@ void gemv_by_rows(int64_t m, int64_t k, Matrix<const T> a, const Accumulator<T>*
                   int64_t y_stride, Accumulator<T> alpha, Accumulator<T> beta) {
   using A = Accumulator<T>;
   if constexpr (!is_complex_v<T>) {
-    if (k < Lanes<A>::W) return gemv_by_short_rows(m, k, a, x, y, y_stride, alpha, beta);
+    if (k < kVectorBytes / int64_t(sizeof(A)))
+      return gemv_by_short_rows(m, k, a, x, y, y_stride, alpha, beta);
   }
-  alignas(64) A buffer[kChunk];
-  for (int64_t i = 0; i < m; ++i) {
-    Lanes<A> sums;
-    for (int64_t j = 0; j < k; j += kChunk) {
-      const int64_t count = k - j < kChunk ? k - j : kChunk;
-      add_chunk(sums, count, a.at(i, j), a.col, x + j, buffer);
+  int64_t i = 0;
+  if constexpr (kLoadsAsAccumulator<T>) {
+    for (; a.col == 1 && i + kRowsAtOnce <= m; i += kRowsAtOnce) {
+      A sums[kRowsAtOnce];
+      sum_rows<kRowsAtOnce, kOfRows>(k, a.at(i, 0), a.row, x, sums);
+      for (int r = 0; r < kRowsAtOnce; ++r) finish(y + (i + r) * y_stride, sums[r], alpha, beta);
     }
-    finish(y + i * y_stride, sums.total(), alpha, beta);
   }
+  for (; i < m; ++i)
+    finish(y + i * y_stride, sum_row<kOfRows>(k, a.at(i, 0), a.col, x), alpha, beta);
 }
 
 // Four columns at a time, so that the sums are read and written a quarter as often.
@@ -171,7 +191,7 @@ void gemv_by_columns(int64_t m, int64_t k, Matrix<const T> a, const Accumulator<
   using A = Accumulator<T>;
   alignas(64) A sums[kChunk];
   for (int64_t i = 0; i < m; i += kChunk) {
-    const int64_t count = m - i < kChunk ? m - i : kChunk;
+    const int64_t count = std::min(kChunk, m - i);
     for (int64_t r = 0; r < count; ++r) sums[r] = A(0);
     int64_t j = 0;
     if constexpr (!is_complex_v<T>) {

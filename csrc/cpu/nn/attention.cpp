@@ -12,8 +12,10 @@ namespace rush {
 
 namespace {
 
-// Multiply-adds that are worth a thread of their own.
+// Multiply-adds that are worth a thread of their own; one key's element costs as much as eight of
+// them to bring from memory.
 constexpr double kWorkPerThread = 64 * 64 * 64;
+constexpr int64_t kLeastPerElement = 8;
 // With fewer heads than this the keys of a head are cut too, for backward. A fixed number: what
 // comes out must not depend on the number of threads.
 constexpr int64_t kManyHeads = 16, kMostParts = 8;
@@ -99,7 +101,8 @@ struct Heads {
 };
 
 int64_t blocks_worth_a_thread(const AttentionShape& s, int64_t block) {
-  const double work = double(block) * double(s.keys) * double(s.width + s.value_width);
+  const double work =
+      double(std::max(block, kLeastPerElement)) * double(s.keys) * double(s.width + s.value_width);
   return std::max<int64_t>(1, int64_t(kWorkPerThread / std::max(work, 1.0)));
 }
 

@@ -3,10 +3,10 @@
     TORCH_PYTHON=path/to/python python benchmarks/bench_compile.py [--device cuda] [--threads 2]
 
 The chains are eight ops over floats, with two transcendental functions among them ("heavy") or none
-("light"). Figures are times; ratios above one mean that the compiled function is faster.
-torch.compile runs in its default mode and in "reduce-overhead", and the faster one counts. On a
-GPU, calls are queued ten at a time and waited for together. With `--models`, training steps of
-small models on the CPU instead.
+("light"); "loss" is four ops and a mean. Figures are times; ratios above one mean that the compiled
+function is faster. torch.compile runs in its default mode and in "reduce-overhead", and the faster
+one counts. On a GPU, calls are queued ten at a time and waited for together. With `--models`,
+training steps of small models on the CPU instead.
 """
 
 import argparse
@@ -28,6 +28,8 @@ def heavy(x, y):
     a = x * 2 + y
     b = a.tanh() * y
     return ((b + 1) * a.sigmoid() - y).relu()
+def loss(x, y):
+    return ((x * 2 + y - x) ** 2).mean()
 x, y = (lib.randn({n}, device=device) for _ in range(2))
 def queued(f):
     if device == "cpu":
@@ -37,9 +39,9 @@ def queued(f):
     lib.cuda.synchronize()
 if WAY != "eager":
     mode = "reduce-overhead" if WAY == "reduced" else None
-    light, heavy = lib.compile(light, mode=mode), lib.compile(heavy, mode=mode)
+    light, heavy, loss = (lib.compile(f, mode=mode) for f in (light, heavy, loss))
 for _ in range(3):
-    queued(light), queued(heavy)
+    queued(light), queued(heavy), queued(loss)
 time.sleep(1)  # kernels are compiled beside the program
 """
 
@@ -61,7 +63,7 @@ def chain_cases(device):
     return [
         Case(f"{kind}, {n:,} floats", CHAINS.format(device=device, n=n), f"queued({kind})")
         for n in (100_000, 16_000_000)
-        for kind in ("light", "heavy")
+        for kind in ("light", "heavy", "loss")
     ]
 
 

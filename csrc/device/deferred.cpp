@@ -137,7 +137,7 @@ Tensor Queue::contiguous_cast(const Tensor& t) {
 }
 
 bool Queue::take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out) {
-  if (running_ || row.width > kLongestRow || !fused_loops(out).takes_rows ||
+  if (running_ || (row.has_result() && row.width > kLongestRow) || !fused_loops(out).takes_rows ||
       !fused_loops(out).takes_rows(row, out.dtype()))
     return false;
   for (const Tensor* t : operands) {
@@ -155,6 +155,28 @@ bool Queue::take_rows(RowStep row, std::span<const Tensor* const> operands, cons
   Recipe r{Kind::Rows, 0, uint16_t(row.fn), out.dtype(), {}, {}, out, source_here()};
   r.row = std::make_shared<const RowStep>(std::move(row));
   add(std::move(r), operands);
+  return true;
+}
+
+bool Queue::take_fold(ReduceFn fn, const char* name, const Tensor& x, int64_t rows,
+                      const Tensor& out) {
+  // Below so many times least_elements, x would stay in a cache anyway; and there would be fewer pieces
+  // than threads.
+  constexpr int64_t kLeast = 128;
+  if (running_ || number_of(x) < 0 || x.numel() < kLeast * settings.least_elements ||
+      !is_contiguous(x.sizes(), x.strides()))
+    return false;
+  const Tensor shaped = make_pending(x.sizes(), {}, x.dtype(), x.device());
+  const Tensor* operands[] = {&x};
+  if (!take_rows({.fn = RowOp::Fold,
+                  .width = x.numel() / rows,
+                  .rows = rows,
+                  .fold = fn,
+                  .name = name,
+                  .beside = {out}},
+                 operands, shaped))
+    return false;
+  out.impl()->set(TensorImpl::kContiguous, true);
   return true;
 }
 
@@ -284,7 +306,10 @@ void compute_for_another(TensorImpl* form) {
       const auto found = values.find(r.operands[size_t(i)].impl());
       operands[size_t(i)] = found == values.end() ? r.operands[size_t(i)] : found->second;
     }
-    const Tensor out = make_tensor(r.out.sizes(), r.out.strides(), r.out.dtype(), r.out.device());
+    Tensor out = r.out;
+    if (!r.row || r.row->has_result())
+      values[r.out.impl()] = out =
+          make_tensor(out.sizes(), out.strides(), out.dtype(), out.device());
     std::array<Tensor, 3> beside;
     for (size_t i = 0; r.row && i < beside.size(); ++i) {
       const Tensor& t = r.row->beside[i];
@@ -292,7 +317,6 @@ void compute_for_another(TensorImpl* form) {
       values[t.impl()] = beside[i] = make_tensor(t.sizes(), t.strides(), t.dtype(), t.device());
     }
     run_alone(r, {operands.data(), size_t(r.operand_count())}, out, beside);
-    values[r.out.impl()] = out;
   }
   if (const auto own = values.find(form); own != values.end()) {
     own->second.storage()->hide();
@@ -336,6 +360,9 @@ bool queue_step(Kind kind, unsigned fn, std::span<const Tensor* const> operands,
 }
 bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out) {
   return queue().take_rows(std::move(row), operands, out);
+}
+bool take_fold(ReduceFn fn, const char* name, const Tensor& x, int64_t rows, const Tensor& out) {
+  return queue().take_fold(fn, name, x, rows, out);
 }
 bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out) {
   return queue().queue_join(first, second, dim, out);

@@ -84,6 +84,10 @@ bool take_row_norm_backward(const Tensor& g, const Tensor& x, int64_t width, con
                             const Tensor& mean, const Tensor& rstd, bool centred, const Tensor& gx,
                             const Tensor& gw, const Tensor& gb);
 bool take_softmax(const Tensor& x, int64_t dim, bool log, const Tensor& out);
+// A reduction, by the op `name`, of `rows` rows, the last dims of x, which waits; `out` has one result per row. It ends the
+// pass that computes x, which need not go to memory then.
+RUSH_API bool take_fold(ReduceFn fn, const char* name, const Tensor& x, int64_t rows,
+                        const Tensor& out);
 bool take_softmax_backward(const Tensor& g, const Tensor& y, int64_t dim, bool log,
                            const Tensor& gx);
 

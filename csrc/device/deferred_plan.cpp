@@ -8,6 +8,7 @@
 #include "device/deferred.h"
 #include "device/nn/norm.h"
 #include "device/nn/softmax.h"
+#include "device/reduce.h"
 
 namespace rush::deferred {
 
@@ -34,6 +35,13 @@ void run_rows_alone(const Recipe& r, std::span<const Tensor> x, const Tensor& ou
     case RowOp::LogSoftmaxBackward:
       return softmax_loops(out).backward(x[0], x[1], last, row.fn == RowOp::LogSoftmaxBackward,
                                          out);
+    case RowOp::Fold: {
+      const auto seen = [&](const Tensor& t, int64_t width) {
+        return make_tensor(t.storage(), Dims{row.rows, width}, Dims{width, 1}, t.offset(),
+                           t.dtype());
+      };
+      return reduce(row.fold, seen(x[0], row.width), seen(beside[0], 1));
+    }
     case RowOp::Groups:
     case RowOp::GroupsBackward:
       return norm_loops(out).scale_groups(row, x, out);
@@ -230,11 +238,13 @@ std::string name_of(const Recipe& r) {
                                             "softmax_backward",
                                             "log_softmax_backward",
                                             "batch_or_group_norm",
+                                            "",
                                             "batch_or_group_norm",
                                             "batch_or_group_norm_backward",
                                             "batch_or_group_norm",
                                             "batch_or_group_norm_backward",
                                             "batch_norm_sums"};
+    if (r.row->fn == RowOp::Fold) return r.row->name;
     if (!r.row->centred && r.row->fn == RowOp::Norm) return "rms_norm";
     if (!r.row->centred && r.row->fn == RowOp::NormBackward) return "rms_norm_backward";
     return names[int(r.row->fn)];

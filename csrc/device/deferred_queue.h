@@ -53,6 +53,7 @@ class Queue {
                   const Tensor& out, ParamSpan params, DType compute);
   bool queue_join(const Tensor& first, const Tensor& second, int64_t dim, const Tensor& out);
   bool take_rows(RowStep row, std::span<const Tensor* const> operands, const Tensor& out);
+  bool take_fold(ReduceFn fn, const char* name, const Tensor& x, int64_t rows, const Tensor& out);
   void take_sums(ColumnSums sums, const Tensor& out);
   bool take_product(Product product, std::span<const Tensor* const> operands, const Tensor& out);
   Tensor contiguous_cast(const Tensor& t);

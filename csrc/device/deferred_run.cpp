@@ -140,7 +140,7 @@ bool Queue::run_fused(const Group& group, const Plan& plan) {
       known ? put_known(*known, plan, row->operands[1], steps, inputs, outputs) : std::nullopt;
   return run({shaped.sizes(), inputs, steps, outputs, settings.wait_for_code,
               group.has_join ? &join : nullptr, normal ? &*normal : nullptr,
-              row && !row->row->has_result() ? &row->operands[1] : nullptr});
+              row && !row->row->has_result() ? &row->out : nullptr});
 }
 
 void Queue::run_one_by_one(const Group& group, const Plan& plan) {

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "device/pointwise.h"
+#include "device/reduce_fn.h"
 
 namespace rush {
 
@@ -25,6 +26,8 @@ enum class RowOp : uint8_t {
   SoftmaxBackward,  // of g and y
   LogSoftmaxBackward,
   Scale,  // (x - with 0) * with 1 + with 2: an image by channels, whose sums are known already
+  // Each row to one number by a fold of device/reduce_fn.h; beside: these. No result of its own.
+  Fold,
   // Images whose channels lie end to end (a row is a point), by groups of channels whose sums are
   // known already:
   Groups,          // of x; with weight, bias, mean and rstd
@@ -44,16 +47,20 @@ struct RowStep {
   bool planes = false;   // Scale: a row is the points of one channel, else the channels of a point
   int64_t width = 0;     // of a row
   int64_t shared = 0;    // Scale: as many rows in turn (planes: channels) have the same numbers
-  int64_t groups = 0;    // Groups
+  int64_t rows = 0;      // Fold
+  ReduceFn fold{};
+  const char* name = nullptr;  // of the op that folds
+  int64_t groups = 0;          // Groups
   int64_t segment = 0;  // ChannelSums: the points that a part of the sums is of, as the device cuts
   double eps = 0;
   std::array<Tensor, 4> with{};    // which have memory, or are undefined
   std::array<Tensor, 3> beside{};  // results of other shapes
 
-  bool has_result() const { return fn != RowOp::ChannelSums; }
+  bool has_result() const { return fn != RowOp::ChannelSums && fn != RowOp::Fold; }
   int operand_count() const {
     const bool one = fn == RowOp::Norm || fn == RowOp::Softmax || fn == RowOp::LogSoftmax ||
-                     fn == RowOp::Scale || fn == RowOp::Groups || fn == RowOp::Channels;
+                     fn == RowOp::Scale || fn == RowOp::Fold || fn == RowOp::Groups ||
+                     fn == RowOp::Channels;
     return one ? 1 : 2;
   }
 };
@@ -112,7 +119,7 @@ struct FusedOutput {
 // its operands and its result, and what it has beside its result has memory. Or there is one step Join, where
 // the device joins; outputs are no parts of it. Inputs that are numbers may be on the host whatever the device.
 // No output shares memory with an input or another output. There is one at least, but for works with a
-// step ChannelSums.
+// step over rows without a result.
 struct FusedWork {
   Dims sizes;
   std::span<const Tensor> inputs;
@@ -133,6 +140,7 @@ struct FusedLoops {
   // Can a step over rows of this type be part of a work, whatever is around it? Null: none.
   bool (*takes_rows)(const RowStep& row, DType type) = nullptr;
   bool joins = false;  // can a work have a step Join, and one input less?
+  bool folds = false;  // can a work have a step Fold?
 };
 RUSH_API extern DeviceTable<FusedLoops> fused_loops;
 

@@ -60,14 +60,17 @@ char* FusedPlan::gather(const FusedCall& call, char* slot, int64_t first, int64_
 }
 
 void FusedPlan::run(int64_t begin, int64_t end) const {
-  const Scratch<char> memory(slots_ * slot_bytes_ + own_bytes_);
+  const FusedRegister* const folded = fold_ ? &register_[folded_] : nullptr;
+  const bool in_pieces = folded && folded->place == Place::Piece;
+  const int64_t slots_bytes = slots_ * slot_bytes_ + own_bytes_;
+  const Scratch<char> memory(slots_bytes + (in_pieces ? (end - begin) * folded->item() : 0));
   char* const scratch = memory.get();
   std::array<char*, kMostRegisters> at;
   std::array<uint16_t, kMostRegisters> moving;
   size_t moving_count = 0;
   for (size_t r = 0; r < registers_; ++r) {
     const FusedRegister& reg = register_[r];
-    if (reg.place == Place::Memory || reg.place == Place::Repeated)
+    if (reg.is_stored() || reg.place == Place::Repeated)
       moving[moving_count++] = uint16_t(r);
     else
       at[r] = scratch + (reg.has_own_slot() ? reg.slot : reg.slot * slot_bytes_);
@@ -77,8 +80,9 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
     const int64_t n = std::min(block_, end - first);
     for (size_t k = 0; k < moving_count; ++k) {
       const FusedRegister& reg = register_[moving[k]];
-      at[moving[k]] = reg.place == Place::Memory
-                          ? reg.memory + first * reg.item()
+      at[moving[k]] = reg.place == Place::Memory ? reg.memory + first * reg.item()
+                      : reg.place == Place::Piece
+                          ? scratch + slots_bytes + (first - begin) * reg.item()
                           : scratch + reg.slot + first % walks_[reg.input].sizes[0] * reg.item();
     }
     for (size_t c = 0; c < calls_; ++c) {
@@ -101,6 +105,9 @@ void FusedPlan::run(int64_t begin, int64_t end) const {
       }
     }
   }
+  if (folded)
+    fold_->run(in_pieces ? scratch + slots_bytes : folded->memory + begin * folded->item(), begin,
+               end - begin);
 }
 
 // Elements that are worth a thread. A call over a block takes about half of what it takes over
@@ -111,31 +118,33 @@ int64_t FusedPlan::grain() const {
 }
 
 void FusedPlan::run_all() const {
-  const int64_t unit = rows_ ? rows_->unit() * rows_->width() : 1;
+  const int64_t unit = fold_ ? fold_->unit() : rows_ ? rows_->unit() * rows_->width() : 1;
   const int64_t units = (numel_ + unit - 1) / unit;
   parallel_for(units, std::max<int64_t>(1, grain() / unit), [&](int64_t begin, int64_t end) {
-    if (!rows_ || rows_->unit() == 1) return run(begin * unit, end * unit);
+    if (!fold_ && (!rows_ || rows_->unit() == 1)) return run(begin * unit, end * unit);
     for (; begin < end; ++begin) run(begin * unit, std::min(numel_, (begin + 1) * unit));
   });
   if (rows_) rows_->finish();
+  if (fold_) fold_->finish();
 }
 
 namespace {
 
 bool run_fused(const FusedWork& work) {
-  if (work.outputs.empty() || work.outputs[0].out.numel() == 0) return true;
+  if (work.lying().numel() == 0) return true;
   FusedPlan plan;
   if (!plan.make(work)) return false;
   plan.run_all();
   return true;
 }
 
-bool takes_rows(const RowStep&, DType type) {
+bool takes_rows(const RowStep& row, DType type) {
+  if (row.fn == RowOp::Fold) return FoldPieces::takes(type, row.rows, row.width);
   return type == DType::Float32 || type == DType::Float64;
 }
 
 const bool registered = [] {
-  fused_loops(DeviceType::CPU) = {run_fused, takes_rows};
+  fused_loops(DeviceType::CPU) = {.run = run_fused, .takes_rows = takes_rows, .folds = true};
   return true;
 }();
 

@@ -105,7 +105,7 @@ void FusedPlan::add_chain(std::span<const FusedCall> calls, std::span<const uint
     value = call.registers.data();
     FusedRegister& reg = register_[*value];
     const bool is_last = &call == &calls.back();
-    if (is_last || readers[*value] > 1 || reg.place == Place::Memory)
+    if (is_last || readers[*value] > 1 || reg.is_stored())
       add_chain_step(ChainOp::Store, *value);
     else
       reg.place = Place::Passing;

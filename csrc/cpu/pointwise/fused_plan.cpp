@@ -1,6 +1,7 @@
 #include "cpu/pointwise/fused_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpu/copy/copy.h"
 #include "cpu/loop_nest.h"
@@ -57,7 +58,7 @@ bool FusedPlan::make(const FusedWork& work) {
     return false;
   inputs_ = work.inputs.size();
   find_needed(work);
-  const Tensor& out = work.outputs[0].out;
+  const Tensor& out = work.lying();
   numel_ = out.numel();
   for (size_t i = 0; i < inputs_; ++i) {
     kept_in_[i] = work.inputs[i].dtype();
@@ -121,7 +122,9 @@ void FusedPlan::look_at(size_t input, const Tensor& t, const Tensor& out) {
     walk.strides[0] = x.numel() == 1 ? 0 : item;
     return;
   }
-  const LoopOperand ops[] = {out, x};
+  LoopOperand lying;  // it may have no memory
+  lying.geometry = out.impl();
+  const LoopOperand ops[] = {lying, x};
   const LoopNest nest(ops);
   const bool same = x.sizes() == out.sizes();
   if (same ? crosses(nest, item) : lies_across(x, out)) {
@@ -209,6 +212,8 @@ void FusedPlan::add_step(const FusedWork& work, size_t s) {
     known = in_type(step.operands[0], step.result);
     return;
   }
+  if (step.row && step.row->fn == RowOp::Fold)
+    return add_fold(*step.row, step.operands[0], step.result);
   if (step.row) {
     const uint16_t a = in_type(step.operands[0], step.compute);
     const uint16_t b = step.operand_count() > 1 ? in_type(step.operands[1], step.compute) : a;
@@ -251,6 +256,18 @@ void FusedPlan::add_output(uint16_t from, const Tensor& out) {
   } else {
     const uint16_t to = add_memory(reg.type, out.data());
     add_call(Kind::Convert, to, {from}).convert = convert_fn(reg.type, reg.type);
+  }
+}
+
+void FusedPlan::add_fold(const RowStep& row, uint16_t value, DType type) {
+  fold_ = std::make_unique<FoldPieces>(row.fold, type, row.rows, row.width, row.beside[0]);
+  folded_ = in_type(value, type);
+  FusedRegister& reg = register_[folded_];
+  if (reg.place == Place::Slot) {  // whoever fills it writes there at once
+    reg.place = Place::Piece;
+  } else if (!reg.is_stored()) {
+    const uint16_t from = std::exchange(folded_, add_register(Place::Piece, type));
+    add_call(Kind::Convert, folded_, {from}).convert = convert_fn(type, type);
   }
 }
 

@@ -8,6 +8,8 @@
 // - Cheap steps in a row, each of which takes what the one before has made, are one call: a chain
 //   (kernels/chain_tables.h). What only the next step of it reads is nowhere in memory.
 // - Blocks of works with a step over rows are whole rows.
+// - What is folded is collected in pieces that stay in a second-level cache, each of one thread, and
+//   folded by eager's loops (cpu/reduce/driver.h), or where it lies, if it goes to memory anyway.
 // - A plan is made for each work anew, on the stack: it allocates nothing (but for steps over rows),
 //   and touches only as much of itself as the work needs.
 #pragma once
@@ -22,6 +24,7 @@
 #include "cpu/kernels/convert_tables.h"
 #include "cpu/kernels/tables.h"
 #include "cpu/pointwise/fused_rows.h"
+#include "cpu/reduce/driver.h"
 #include "device/fused.h"
 
 namespace rush {
@@ -39,6 +42,7 @@ struct InputWalk {
 struct FusedRegister {
   enum class Place : uint8_t {
     Memory,    // of an input or an output
+    Piece,     // of what is folded, in memory of the thread's
     Slot,      // shared with others
     Gathered,  // a slot; or the input's memory, where a block lies end to end there
     Filled,    // a slot of its own, which holds one element over and over
@@ -55,6 +59,8 @@ struct FusedRegister {
 
   int64_t item() const { return element_size(type); }
   bool has_shared_slot() const { return place == Place::Slot || place == Place::Gathered; }
+  // Does it lie end to end from block to block?
+  bool is_stored() const { return place == Place::Memory || place == Place::Piece; }
   bool has_own_slot() const {
     return place == Place::Filled || place == Place::Repeated || place == Place::Number;
   }
@@ -101,6 +107,7 @@ class FusedPlan {
   void look_at(size_t input, const Tensor& t, const Tensor& out);
   void add_step(const FusedWork& work, size_t s);
   void add_output(uint16_t from, const Tensor& out);
+  void add_fold(const RowStep& row, uint16_t value, DType type);
   uint16_t in_type(uint16_t value, DType type);
   uint16_t input_in_type(uint16_t input, DType type);
   uint16_t add_register(Place place, DType type);
@@ -122,6 +129,8 @@ class FusedPlan {
   size_t inputs_, registers_ = 0, calls_ = 0, numbers_ = 0, chain_steps_ = 0;
   int64_t slots_ = 0, numel_, block_, slot_bytes_, own_bytes_;
   std::unique_ptr<FusedRows> rows_;
+  std::unique_ptr<FoldPieces> fold_;
+  uint16_t folded_ = 0;  // the register that it is of
 
   // Of inputs.
   std::array<Tensor, kFusedInputs> turned_;  // copies of those that lie across the outputs

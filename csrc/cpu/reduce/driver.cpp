@@ -53,18 +53,20 @@ struct DimList {
 
 class Folder {
  public:
-  Folder(const FoldCall& call, const Tensor& x, const Tensor& out) : call_(call), k_(*call.kernel) {
-    x_ = x.data<char>();
-    out_ = out.data<char>();
+  Folder(const FoldCall& call, const char* x, DType x_type, char* out, DType out_type)
+      : call_(call), k_(*call.kernel), x_(x), out_(out) {
     second_ = call.second ? call.second->data<char>() : nullptr;
-    item_ = x.element_size();
+    item_ = element_size(x_type);
     element_size_ = element_size(call.element);
-    direct_ = x.dtype() == call.element;
-    bring_ = convert_fn(x.dtype(), call.element);
+    direct_ = x_type == call.element;
+    bring_ = convert_fn(x_type, call.element);
     value_type_ = k_.whole_result ? DType::Int64 : call.element;
-    put_ = convert_fn(value_type_, out.dtype());
-    finishes_in_place_ = value_type_ == out.dtype() && !second_;
+    put_ = convert_fn(value_type_, out_type);
+    finishes_in_place_ = value_type_ == out_type && !second_;
     if (second_) put_second_ = convert_fn(value_type_, call.second->dtype());
+  }
+  Folder(const FoldCall& call, const Tensor& x, const Tensor& out)
+      : Folder(call, x.data<char>(), x.dtype(), out.data<char>(), out.dtype()) {
     empty_ = x.numel() == 0;
   }
 
@@ -80,6 +82,25 @@ class Folder {
     } else {
       run_columns();
     }
+  }
+
+  // `rows` rows end to end; `of` so many in all, which decide how they are folded.
+  void run_flat(int64_t rows, int64_t of, int64_t width, int64_t out_item) {
+    inner_ = {width, item_, 0, 0};
+    kept_.add({rows, width * item_, out_item, 0});
+    all_rows_ = of;
+    run_rows();
+  }
+  // n elements end to end into an acc.
+  void run_segment(int64_t n, char* acc) {
+    inner_ = {n, item_, 0, 0};
+    blank(acc, 1);
+    fold_row(x_, n, acc);
+  }
+  // Accs of segments into the one result.
+  void join_segments(char* accs, int64_t count, const DimList::Offsets& at = {}) const {
+    for (int64_t s = 1; s < count; ++s) k_.merge(accs, accs + s * k_.acc_size, 1);
+    finish(accs, 1, at, 0, 0);
   }
 
  private:
@@ -216,17 +237,15 @@ class Folder {
         fold_segment(x_ + kept_.at(i / segments).x, i % segments, acc_of(i));
       }
     });
-    for (int64_t o = 0; o < outputs; ++o) {
-      char* acc = acc_of(o * segments);
-      for (int64_t s = 1; s < segments; ++s) k_.merge(acc, acc_of(o * segments + s), 1);
-      finish(acc, 1, kept_.at(o), 0, 0);
-    }
+    for (int64_t o = 0; o < outputs; ++o)
+      join_segments(acc_of(o * segments), segments, kept_.at(o));
   }
 
   // Many short rows end to end: transposed they become columns, which vectorise.
   bool can_transpose() const {
     return inner_.size > 1 && inner_.size <= 16 && inner_.x == item_ && reduced_.n == 0 &&
-           kept_.n > 0 && kept_.dims[0].x == inner_.size * item_ && kept_.dims[0].size >= 16;
+           kept_.n > 0 && kept_.dims[0].x == inner_.size * item_ &&
+           std::max(kept_.dims[0].size, all_rows_) >= 16;
   }
 
   void run_transposed() {
@@ -356,9 +375,10 @@ class Folder {
 
   const FoldCall& call_;
   const FoldKernel& k_;
-  char *x_, *out_, *second_;
-  int64_t item_, element_size_;
-  bool direct_, finishes_in_place_, empty_, inner_reduced_ = true;
+  const char* x_;
+  char *out_, *second_;
+  int64_t item_, element_size_, all_rows_ = 0;
+  bool direct_, finishes_in_place_, empty_ = false, inner_reduced_ = true;
   ConvertFn bring_, put_, put_second_ = nullptr;
   DType value_type_;
   Dim inner_{1, 0, 0, 0};
@@ -401,6 +421,44 @@ void run_fold(const FoldCall& call, const Tensor& x, const Tensor& out) {
     return;
   }
   Folder(call, x, out).run(x, out);
+}
+
+// ---- piece by piece ----
+
+bool FoldPieces::takes(DType x, int64_t rows, int64_t width) {
+  if (!is_floating(x) || is_float8(x) || width < 2) return false;
+  // A row of several segments has to be the only one: else they would be of different lengths.
+  return rows == 1 ? width > kSegment : width <= kSegment;
+}
+
+FoldPieces::FoldPieces(ReduceFn fn, DType x, int64_t rows, int64_t width, const Tensor& out)
+    : call_(fold_call(fn, x, out.dtype(), double(width))),
+      x_(x),
+      rows_(rows),
+      width_(width),
+      out_(out) {
+  constexpr int64_t kPiece = 32768;  // elements, about
+  unit_ = rows == 1 ? kSegment : std::max<int64_t>(1, kPiece / width) * width;
+  if (rows == 1) {
+    const int64_t segments = (width + kSegment - 1) / kSegment;
+    accs_.reset(new char[size_t(segments * call_.kernel->acc_size)]);
+  }
+}
+
+void FoldPieces::run(const char* piece, int64_t first, int64_t n) {
+  const int64_t item = out_.element_size();
+  char* const out = out_.data<char>() + (accs_ ? 0 : first / width_ * item);
+  Folder folder(call_, piece, x_, out, out_.dtype());
+  if (accs_)
+    folder.run_segment(n, accs_.get() + first / unit_ * call_.kernel->acc_size);
+  else
+    folder.run_flat(n / width_, rows_, width_, item);
+}
+
+void FoldPieces::finish() {
+  if (!accs_) return;
+  Folder(call_, nullptr, x_, out_.data<char>(), out_.dtype())
+      .join_segments(accs_.get(), (width_ + unit_ - 1) / unit_);
 }
 
 }  // namespace rush

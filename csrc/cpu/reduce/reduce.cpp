@@ -40,14 +40,22 @@ Choice choose(ReduceFn fn, DType x, DType out) {
   }
 }
 
+}  // namespace
+
+FoldCall fold_call(ReduceFn fn, DType x, DType out, double count) {
+  const Choice choice = choose(fn, x, out);
+  const FoldKernel& kernel = folds_for(choice.element).folds[int(choice.fold)];
+  check(kernel.row != nullptr, ErrorKind::DType, "", "reduction not implemented for ", x,
+        " tensors");
+  return {&kernel, choice.element, fn == ReduceFn::Mean ? count : 0};
+}
+
+namespace {
+
 void cpu_reduce(ReduceFn fn, const Tensor& x, const Tensor& out, ParamSpan params) {
   internal_assert(x.dim() == out.dim(), "a reduction's output has its input's rank");
   if (fn == ReduceFn::ArgMax || fn == ReduceFn::ArgMin) return reduce_arg_all(fn, x, out);
-  const Choice choice = choose(fn, x.dtype(), out.dtype());
-  const FoldKernel& kernel = folds_for(choice.element).folds[int(choice.fold)];
-  check(kernel.row != nullptr, ErrorKind::DType, "", "reduction not implemented for ", x.dtype(),
-        " tensors");
-  FoldCall call{&kernel, choice.element};
+  FoldCall call = fold_call(fn, x.dtype(), out.dtype(), 0);
   if (fn == ReduceFn::Mean) call.count = folded_count(x, out);
   if (!params.empty()) call.param = params[0].to_double();
   run_fold(call, x, out);

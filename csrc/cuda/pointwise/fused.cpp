@@ -64,7 +64,7 @@ bool run(const FusedWork& work) {
 
 // Those whose kernels hold a row, and of backward passes those that find all gradients at once.
 bool takes_rows(const RowStep& row, DType type) {
-  if (row.fn == RowOp::Scale || !is_floating(type)) return false;
+  if (row.fn == RowOp::Scale || row.fn == RowOp::Fold || !is_floating(type)) return false;
   if (row.fn >= RowOp::Groups) return true;
   const bool backward = row.fn == RowOp::NormBackward;
   const int64_t most = kThreads * held_elements(type) * (backward ? 1 : 2);

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "core/layout.h"
+#include "core/modes.h"
+#include "device/deferred.h"
 #include "device/pointwise.h"
 #include "device/reduce.h"
 #include "ops/framework/data.h"
@@ -55,6 +57,12 @@ int64_t ReducedDims::folded(const Tensor& x) const {
   return n;
 }
 
+bool ReducedDims::are_last(const Tensor& x) const {
+  for (int64_t d = 1; d < x.dim(); ++d)
+    if (has(d - 1) && !has(d)) return false;
+  return x.dim() > 0 && has(x.dim() - 1);
+}
+
 Tensor restore_dims(const Tensor& reduced, int64_t rank, const char* op,
                     const std::optional<IntList>& dims, bool keepdim) {
   if (keepdim || rank == 0) return reduced;
@@ -83,6 +91,17 @@ Tensor as_summed(const Tensor& x, const Tensor& out) {
   return is_float8(x.dtype()) || to_bool ? convert_data(x, out.dtype()) : x;
 }
 
+// In a compiled function: may it wait with what is computed for it, and end that pass?
+bool may_end_pass(const Tensor& x, std::optional<DType> dtype = {}) {
+  return fused_loops(x).folds && is_pending(x) && is_floating(x.dtype()) && !is_float8(x.dtype()) &&
+         (!dtype || (is_floating(*dtype) && !is_float8(*dtype)));
+}
+bool ends_pass(ReduceFn fn, const char* name, const Tensor& x, const ReducedDims& dims,
+               const Tensor& out) {
+  return t_modes & kDefer && is_unborn(x) && dims.are_last(x) &&
+         deferred::take_fold(fn, name, x, out.numel(), out);
+}
+
 }  // namespace
 
 struct Sum : RunsAnywhere {
@@ -95,20 +114,22 @@ struct Sum : RunsAnywhere {
     return {ReducedDims(name, x, dim).shape(x, keepdim),
             dtype.value_or(exact ? DType::Int64 : x.dtype()), x.device()};
   }
-  // In a compiled function, where the device leaves the last stage of a sum for later.
+  // In a compiled function, with what it adds up, or where the device leaves the last stage for later.
   static bool may_wait(const Tensor& x, const std::optional<IntList>&, bool,
                        std::optional<DType> dtype) {
-    return reduce_loops(x).sum_later && is_floating(x.dtype()) && !is_float8(x.dtype()) &&
-           dtype != DType::Bool;
+    return may_end_pass(x, dtype) || (reduce_loops(x).sum_later && is_floating(x.dtype()) &&
+                                      !is_float8(x.dtype()) && dtype != DType::Bool);
   }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>,
                   const Tensor& out) {
+    const ReducedDims dims(name, x, dim);
+    if (ends_pass(ReduceFn::Sum, name, x, dims, out)) return;
     if (is_unborn(out)) {
-      const Dims kept = ReducedDims(name, x, dim).shape(x, true);
-      if (reduce_loops(x).sum_later(x, kept, out)) return;
+      const auto later = reduce_loops(x).sum_later;
+      if (later && later(x, dims.shape(x, true), out)) return;
       give_storage(out.impl());
     }
-    reduce(ReduceFn::Sum, as_summed(x, out), ReducedDims(name, x, dim).keepdim_view(x, out));
+    reduce(ReduceFn::Sum, as_summed(x, out), dims.keepdim_view(x, out));
   }
   static Grads grad(const Ctx& c, const Tensor& g, const Tensor&, const std::optional<IntList>& dim,
                     bool keepdim, std::optional<DType>) {
@@ -138,9 +159,14 @@ struct Mean : RunsAnywhere {
                 ": pass dtype= or convert with .float()");
     return {ReducedDims(name, x, dim).shape(x, keepdim), t, x.device()};
   }
+  static bool may_wait(const Tensor& x, const std::optional<IntList>&, bool,
+                       std::optional<DType> dtype) {
+    return may_end_pass(x, dtype);
+  }
   static void run(const Tensor& x, const std::optional<IntList>& dim, bool, std::optional<DType>,
                   const Tensor& out) {
     const ReducedDims dims(name, x, dim);
+    if (ends_pass(ReduceFn::Mean, name, x, dims, out)) return;
     if (!out.is_complex())
       return reduce(ReduceFn::Mean, as_summed(x, out), dims.keepdim_view(x, out));
     // Divided as complex numbers are: NaN in one part reaches the other, and the average of nothing
@@ -224,8 +250,11 @@ struct Extreme : RunsAnywhere {
     check_not_empty(name, x, dims);
     return {dims.shape(x, keepdim), x.dtype(), x.device()};
   }
+  static bool may_wait(const Tensor& x, IntList, bool) { return may_end_pass(x); }
   static void run(const Tensor& x, IntList dim, bool, const Tensor& out) {
-    reduce(fn, x, ReducedDims(name, x, dim).keepdim_view(x, out));
+    const ReducedDims dims(name, x, dim);
+    if (ends_pass(fn, name, x, dims, out)) return;
+    reduce(fn, x, dims.keepdim_view(x, out));
   }
   static constexpr uint32_t needs[] = {in(0) | kOut};
   // Ties share the gradient evenly.

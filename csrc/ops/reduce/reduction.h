@@ -19,6 +19,8 @@ class ReducedDims {
   Tensor keepdim_view(const Tensor& x, const Tensor& out) const;
   // How many elements fold into one.
   int64_t folded(const Tensor& x) const;
+  // Are they the last ones?
+  bool are_last(const Tensor& x) const;
 
  private:
   std::bitset<kMaxDims> mask_;

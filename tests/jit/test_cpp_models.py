@@ -98,7 +98,7 @@ def test_a_step_in_cpp_has_the_bits_of_python(name, step, tmp_path):
     rl.jit.save(traced, tmp_path / "model.rush")
     rl.jit.save(rl.jit.trace(lambda: inputs, ()), tmp_path / "inputs.rush")
     files = [tmp_path / f"{part}.rush" for part in ("model", "inputs", "after")]
-    outputs, loss = cpp_build.run(step, *files, env={}).splitlines()
+    outputs, loss = cpp_build.run(step, *files, env=cpp_build.ENVIRONMENT).splitlines()
 
     with rl.no_grad():
         rl.manual_seed(7)

@@ -14,7 +14,7 @@ EXAMPLE = HERE.parents[1] / "examples" / "cpp"
 STEPS = 5
 
 sys.path.insert(0, str(HERE))
-from cpp_build import built, installed, run  # noqa: E402
+from cpp_build import ENVIRONMENT, built, installed, run  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def printed(text):
 @pytest.mark.parametrize(("name", "sizes"), [("mlp", (16, 20)), ("convnet", (9, 3, 12, 12))])
 def test_training_has_the_bits_of_python(folder, name, sizes, optimizer):
     model, saved = folder / f"{name}.rush", folder / f"{name}_{optimizer}.rush"
-    text = run(folder / "train", model, saved, optimizer, *sizes, env={})
+    text = run(folder / "train", model, saved, optimizer, *sizes, env=ENVIRONMENT)
     lines, net = trained_here(model, optimizer, sizes)
     assert printed(text) == lines
     assert lines[STEPS][2] < lines[1][2]  # it learns
@@ -86,10 +86,10 @@ def test_training_has_the_bits_of_python(folder, name, sizes, optimizer):
 def test_faults_are_told(folder, tmp_path):
     (tmp_path / "bad.rush").write_bytes((folder / "mlp.rush").read_bytes()[:-10])
     command = [folder / "train", tmp_path / "bad.rush", tmp_path / "x.rush", "sgd", "2", "20"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env={})
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 1 and "no .rush file, or it is damaged" in done.stderr
     command[1] = folder / "mlp.rush"
     command[-1] = "21"
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env={})
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 1
     assert "linear" in done.stderr and "instruction 0 of the program's loss" in done.stderr

@@ -45,6 +45,13 @@ def test_a_chain_is_one_pass_and_only_results_go_to_memory():
     assert "5 ops in 1 pass," in str(told) and "the compiled function returns" in str(told)
 
 
+def peak(f, x):
+    before = rl.memory_stats()["allocated"]
+    rl.reset_peak_memory_stats()
+    result = f(x)
+    return rl.memory_stats()["peak"] - before, result
+
+
 def test_memory_of_a_chain():
     x = rl.randn(1 << 20)
 
@@ -53,15 +60,34 @@ def test_memory_of_a_chain():
             x = x * 1.5 + 1
         return x
 
-    def peak(f):
-        before = rl.memory_stats()["allocated"]
-        rl.reset_peak_memory_stats()
-        result = f(x)
-        return rl.memory_stats()["peak"] - before, result
-
-    (eager, want), (fused, got) = peak(f), peak(rl.compile(f))
+    (eager, want), (fused, got) = peak(f, x), peak(rl.compile(f), x)
     assert same(want, got)
     assert fused < 1.1 * x.nbytes < 2 * x.nbytes <= eager
+
+
+def test_what_waits_is_computed_before_a_result_gets_memory():
+    """Else the result could not get the memory, still in a cache, of what that was made of."""
+    F, nn = rl.nn.functional, rl.nn
+    conv, norm, last = nn.Conv2d(16, 16, 1), nn.BatchNorm2d(16), nn.Conv2d(16, 1, 1)
+    x = rl.randn(4, 16, 64, 64, requires_grad=True)
+
+    @rl.no_grad()
+    def pooled(x):
+        return F.max_pool2d(conv(x) + 1, 3, 1, 1)
+
+    def grad(f):
+        y = f(x).sum()
+        return peak(lambda y: rl.autograd.grad(y, x)[0], y)
+
+    def normed(x):
+        return last(norm(x).clamp(0, 6))
+
+    for fused, eager in [
+        (peak(rl.compile(pooled), x), peak(pooled, x)),
+        (grad(rl.compile(normed)), grad(normed)),
+    ]:
+        assert fused[0] < 2.2 * x.nbytes and fused[0] < 1.1 * eager[0]
+        assert same(eager[1], fused[1])
 
 
 def test_what_nobody_holds_is_not_computed():

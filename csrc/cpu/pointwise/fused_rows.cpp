@@ -125,19 +125,20 @@ class Scale : public FusedRows {
       const int64_t at = (row - begin) * width_;
       if (step_.planes) {
         const int64_t c = row % step_.shared;
-        norms::kernels<T>().plane(x + at, y + at, width_, centre_[c], scale_[c], shift_[c]);
+        kernels_.plane(x + at, y + at, width_, centre_[c], scale_[c], shift_[c]);
         ++row;
         continue;
       }
       const int64_t sample = row / step_.shared, k = sample * width_;
       const int64_t count = std::min(end, (sample + 1) * step_.shared) - row;
-      norms::kernels<T>().last(x + at, y + at, count, width_, centre_ + k, scale_ + k, shift_ + k);
+      kernels_.last(x + at, y + at, count, width_, centre_ + k, scale_ + k, shift_ + k);
       row += count;
     }
   }
 
  private:
   const RowStep& step_;
+  const NormTable<T>& kernels_ = norms::kernels<T>();
   const T *centre_, *scale_, *shift_;
 };
 

@@ -69,6 +69,18 @@ bool share_form_storage(const A&... args) {
   return given && !any_arranged(args...);
 }
 
+// On the CPU what waits is computed before results get memory: they may get that of what it was
+// computed from, which lies in a cache.
+template <class... A>
+void compute_pending_first(const A&... forms) {
+  any_tensor(
+      [](const Tensor& form) {
+        if (form.device().is_cpu() && is_unborn(form)) form.storage();
+        return false;
+      },
+      forms...);
+}
+
 // An argument as run() gets it: tensors by their arranged forms.
 template <class A>
 struct Form {

@@ -529,6 +529,7 @@ template <class Op, class... A>
   std::array<Tensor, n> outs;
   [[maybe_unused]] const bool otherwise = any_laid_out_otherwise(args...);
   [&](const auto&... forms) {
+    if (!waits) compute_pending_first(forms.get()...);
     std::array<Dims, n> strides;
     if constexpr (requires(const Spec& spec) { Op::arranged_strides(spec, forms.get()...); }) {
       for (size_t i = 0; i < n; ++i)

@@ -123,7 +123,7 @@ struct BatchNormBackward
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
                   const Tensor& var, double eps, const Tensor& gx, const Tensor& gw,
                   const Tensor& gb) {
-    if (!norm_loops(x).scale_channels) gx.storage();
+    if (!norm_loops(x).scale_channels) g.storage(), gx.storage();
     ImageNormBackward::run(g, x, weight, mean, var, eps, gx, gw, gb);
   }
 };
@@ -243,7 +243,7 @@ struct GroupNormBackward
   static void run(const Tensor& g, const Tensor& x, const Tensor& weight, const Tensor& mean,
                   const Tensor& rstd, int64_t groups, const Tensor& gx, const Tensor& gw,
                   const Tensor& gb) {
-    if (!norm_loops(x).scale_groups) gx.storage();
+    if (!norm_loops(x).scale_groups) g.storage(), gx.storage();
     ImageNormBackward::run(g, x, weight, mean, rstd, groups, gx, gw, gb);
   }
 };

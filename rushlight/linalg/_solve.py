@@ -330,6 +330,11 @@ def pinv(A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False
     """
     need_matrices("linalg.pinv", A=A)
     _need_floats("linalg.pinv", A)
+    for name, t in (("atol", atol), ("rtol", rtol), ("rcond", rcond)):
+        if isinstance(t, _C.Tensor) and t.requires_grad and _C.is_grad_enabled():
+            raise RuntimeError(
+                f"linalg.pinv: there is no gradient with respect to {name}; detach() it"
+            )
     shapes = [t.shape for t in (atol, rtol, rcond) if isinstance(t, _C.Tensor)]
     if any(s != A.shape[:-2] for s in shapes):  # tolerances may broadcast against the batch
         batch = A.shape[:-2]

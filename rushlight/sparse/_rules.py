@@ -168,6 +168,8 @@ def to(x, *args, **kwargs):
     if "other" in kwargs and isinstance(kwargs["other"], SparseTensor):
         kwargs["other"] = kwargs["other"]._vals
     kwargs.pop("memory_format", None)
+    if [a for a in kwargs.values() if isinstance(a, SparseTensor)]:  # a device, say
+        return _unknown(_C.Tensor.to, "to", (x, *args), kwargs)
     if not isinstance(x, SparseTensor):
         return x.to(*args, **kwargs)
     return _moved(x, x._vals.to(*args, **kwargs), bool(kwargs.get("copy", False)))

@@ -64,6 +64,7 @@ ON_EACH_DEVICE = {
 }
 
 
+WRITES_ELEMENTS = {"nn.init.dirac_"}
 MANY_ANSWERS = {"logcumsumexp"}  # angles of complex numbers, up to whole turns
 # Rows that repeat: what is solved for is noise.
 SINGULAR = ("expanded", "overlapping")
@@ -233,8 +234,9 @@ def comparable(plan):
         return False  # what it is called with is on the device, for the copy too
     if DEVICE != "cpu" and plan.way == "autocast":
         return False  # each device has lists of its own
-    if plan.form == "assign" and plan.args[0].layout in ("expanded", "overlapping"):
-        return False  # the element that is written has other places in the tensor
+    if plan.form == "assign" or plan.name in WRITES_ELEMENTS:
+        if any(getattr(t, "layout", "") in SINGULAR for t in plan.tensors[:1]):
+            return False  # the element that is written has other places in the tensor
     if plan.form == "out" and not isinstance(plan.out, str | Alias | Drawn):
         return False
     written = [plan.out, *(plan.tensors if plan.writes else [])]

@@ -306,6 +306,54 @@ def test_tangents_of_views_that_reach_beyond_their_base():
     assert a.tolist() == [20, 40] and b.tolist() == [0, 20, 40, 0]
 
 
+@pytest.mark.parametrize("mode", ["constant", "replicate"])
+@pytest.mark.parametrize(
+    "pad", [(2**63 - 1, 2**63 - 1, 0, -2), (2**62, 2**62, 0, 0), (-(2**63), 2**63 - 1, 0, 0)]
+)
+def test_borders_that_are_too_wide_to_count(mode, pad):
+    """Their sum was a small number, so elements were written behind the result."""
+    with pytest.raises(RuntimeError, match="leave nothing|makes dimension 3.* too large"):
+        rl.nn.functional.pad(rl.ones(1, 3, 5, 5), pad, mode=mode)
+
+
+@pytest.mark.parametrize("op", [rl.tril_indices, rl.triu_indices])
+def test_triangles_of_endless_matrices(op):
+    assert op(2**40, 0, 1).shape == (2, 0)  # took as long as there are rows
+    with pytest.raises(RuntimeError, match="more than can be addressed"):
+        op(2**63 - 1, 2**63 - 1, 2**63 - 1)
+
+
+@pytest.mark.parametrize("offset", [2**63 - 1, -(2**63)])
+def test_diagonals_that_are_too_far_away(offset):
+    with pytest.raises(RuntimeError, match="too large to count"):
+        rl.diag_embed(rl.ones(3), offset)
+
+
+def test_gradients_of_arguments_that_have_none():
+    """Only they required a gradient, so nothing was kept that backward could read."""
+    for name in ("atol", "rtol"):
+        with pytest.raises(RuntimeError, match=f"no gradient with respect to {name}"):
+            rl.linalg.pinv(rl.ones(2, 3), **{name: rl.tensor(0.1, requires_grad=True)})
+    tolerances = [rl.tensor(0.1, requires_grad=True) for _ in range(2)]
+    inverse, _ = rl._C._pinv(rl.ones(2, 3), *tolerances, False)
+    assert rl.autograd.grad(inverse.sum(), tolerances, allow_unused=True) == (None, None)
+
+
+@pytest.mark.parametrize("value", [rl.tensor(1.5), rl.tensor([1.5])], ids=["0-d", "1-d"])
+def test_formats_that_are_no_text(value):
+    for spec in (3, None, rl.tensor(1)):
+        with pytest.raises(TypeError, match="the format must be a str"):
+            value.__format__(spec)
+
+
+def test_sparse_tensors_where_to_wants_a_device():
+    x, sparse = rl.ones(2, 3), rl.eye(3).to_sparse()
+    for t in (x, sparse):
+        with pytest.raises(NotImplementedError, match="to: not there for tensors of layout sparse"):
+            t.to(device=sparse)
+    assert x.to(other=sparse.double()).dtype == rl.float64
+
+
 def test_findings_are_lines_of_json(capsys):
     from campaign.child import say
 

@@ -302,6 +302,38 @@ def check_grad(row, inputs):
     return 1
 
 
+@each_row
+def test_grad_of_one_input(row):
+    """What is kept for backward depends on which inputs require gradients."""
+    if not row.grad or "float64" not in dtypes_of(row) or not row.values:
+        pytest.skip("not differentiable")
+    for i in range(len(row.calls)):
+        if not (works(row, i, "float64") and fact(row, "grad", i) and row.calls[i].grad):
+            continue
+        together = gradients(row, i, None)
+        for k in range(len(together) if len(together) > 1 else 0):
+            (alone,) = gradients(row, i, k)
+            assert (alone is None) == (together[k] is None), f"{row.name} call {i} input {k}"
+            if alone is not None:
+                assert_near(alone, together[k], what=f"{row.name} call {i} input {k}")
+
+
+def gradients(row, i, one):
+    """With respect to all floats of a call, or to one of them."""
+    rl.manual_seed(0)
+    args, kwargs = Inputs(row, i, "float64").tensors()
+    free = [t for t in tensor_leaves(args, kwargs) if t.dtype == rl.float64]
+    free = free if one is None else [free[one]]
+    for t in free:
+        t.requires_grad_()
+    results = leaves(run(row, args, kwargs))
+    found = [r for r in results if isinstance(r, rl.Tensor) and r.requires_grad]
+    if not found:
+        return [None] * len(free)
+    seeds = [rl.ones_like(r) for r in found]
+    return rl.autograd.grad(found, free, seeds, allow_unused=True)
+
+
 @pytest.mark.parametrize("row", [r for r in ROWS if r.aliases], ids=str)
 def test_aliases(row):
     for alias in row.aliases:

@@ -139,6 +139,8 @@ PyObject* to_complex(PyObject* o, PyObject*) {
 PyObject* format(PyObject* o, PyObject* spec) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = unwrap(o);
+    check(PyUnicode_Check(spec), ErrorKind::Type, "__format__", "the format must be a str, got ",
+          type_name(spec));
     if (t.dim() == 0 && !t.is_meta() && !t.is_batched() && Py_TYPE(o) == TensorType) {
       const Handle number = Handle::steal(element(t));
       return PyObject_Format(number.get(), spec);

@@ -146,6 +146,9 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
   const DType t = dtype.value_or(DType::Int64);
   check_dtype(t == DType::Int64 || t == DType::Int32, op, "the indices are int64 or int32, not ",
               t);
+  constexpr int64_t kMost = int64_t(1) << 60;
+  check(rows <= kMost && cols <= kMost, ErrorKind::Runtime, op, "a matrix of ", rows, " rows and ",
+        cols, " columns has more than can be addressed");
   const int64_t shift = std::clamp(offset, -rows - 1, cols + 1);
   auto first = [&](int64_t r) { return upper ? std::clamp<int64_t>(r + shift, 0, cols) : 0; };
   auto last = [&](int64_t r) { return upper ? cols : std::clamp<int64_t>(r + shift + 1, 0, cols); };
@@ -165,7 +168,7 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
         " indices, too many to address");
   const auto n = int64_t(total);
   const Tensor out = fresh(op, Dims{2, n}, t, device, pin_memory);
-  if (out.is_meta()) return out;
+  if (out.is_meta() || n == 0) return out;
   copy_loops(out).triangle_indices(rows, cols, shift, upper, out);
   return out;
 }
@@ -206,6 +209,9 @@ struct DiagEmbed {
     check(self.dim() > 0, ErrorKind::Index, name, "needs at least 1 dimension");
     check(a != b, ErrorKind::Runtime, name, "dim1 and dim2 must differ, both are ", int64_t(a));
     Dims sizes = self.sizes();
+    constexpr int64_t kMost = int64_t(1) << 60;
+    check(offset > -kMost && offset < kMost && sizes.back() < kMost, ErrorKind::Runtime, name,
+          "a diagonal ", offset, " away from the main one makes a matrix too large to count");
     const int64_t n = sizes.back() + std::abs(offset);
     sizes.erase(sizes.size() - 1);
     sizes.insert(std::min(a, b), n);

@@ -52,7 +52,11 @@ class Ctx {
   DType dtype(size_t i) const { return meta(i).dtype; }
   Device device(size_t i) const { return meta(i).device; }
   bool arranged(size_t i) const { return meta(i).arranged; }  // see core/layout.h
-  const Tensor& out(size_t i = 0) const { return outs_[i]; }  // saved when `needs` says so
+  // Saved where `needs` of an input that requires a gradient says so.
+  const Tensor& out(size_t i = 0) const {
+    internal_assert(i < outs_.size(), "a gradient reads a result that was not kept");
+    return outs_[i];
+  }
 
  private:
   const ResultMeta& meta(size_t i) const {

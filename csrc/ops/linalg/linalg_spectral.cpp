@@ -398,7 +398,7 @@ struct PseudoInverse {
   static constexpr uint32_t needs[] = {in(0) | result(0), 0, 0};
   // dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P
   static Grads grad(const Ctx& c, GradSpan g, const Tensor& A, const Tensor&, const Tensor&, bool) {
-    if (!g[0].defined()) return {Tensor(), Tensor(), Tensor()};
+    if (!g[0].defined() || !c.wants(0)) return {Tensor(), Tensor(), Tensor()};
     const Tensor& P = c.out(0);
     const Tensor Ph = mH(P), gh = mH(g[0]);
     const Tensor first = matmul(Ph, matmul(g[0], Ph));

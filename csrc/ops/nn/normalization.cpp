@@ -215,6 +215,10 @@ struct BatchNormEval {
                     const Tensor&, const Tensor& mean, const Tensor& var, double eps) {
     Grads out(5);
     const Dims dims = channel_dims(g);
+    if (!c.wants(0) && !c.wants(1) && !c.wants(3) && !c.wants(4)) {  // no statistics were kept
+      out[2] = sum(g, dims);
+      return out;
+    }
     const Tensor rstd = rsqrt(var + Scalar(eps)), scale = scaled(rstd, weight);
     if (c.wants(0)) out[0] = g * per_channel(scale, g);
     if (!is_differentiated(g, x, mean, var) && c.wants(1) && c.wants(2) && mean.is_contiguous() &&

@@ -17,6 +17,23 @@ Spec padded(const Tensor& x, const Dims& sizes) {
   return spec;
 }
 
+// The sizes of x with these borders around it, which may be negative.
+Dims sizes_around(const char* op, const Tensor& x, IntList pad) {
+  constexpr int64_t kWidest = int64_t(1) << 60;
+  Dims sizes(x.sizes());
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t d = sizes.size() - 1 - i;
+    for (const int64_t width : {pad[2 * i], pad[2 * i + 1]})
+      check(width > -kWidest && width < kWidest && sizes[d] < kWidest, ErrorKind::Runtime, op, "pad ",
+            pad, " makes dimension ", int64_t(d), " of shape ", x.sizes(), " too large to count");
+    sizes[d] += pad[2 * i] + pad[2 * i + 1];
+    // A border that is taken off must have been there: no end may pass the other.
+    check(sizes[d] >= 0, ErrorKind::Runtime, op, "pad ", pad, " makes dimension ", int64_t(d),
+          " of shape ", x.sizes(), " negative");
+  }
+  return sizes;
+}
+
 // The same memory with the channels as the last dim.
 Tensor channels_behind(const Tensor& t) {
   Dims sizes{t.sizes()[0]}, strides{t.strides()[0]};
@@ -39,32 +56,27 @@ struct ConstantPadNd {
                 pad);
     rush::check(int64_t(pad.size()) <= 2 * x.dim(), ErrorKind::Runtime, name, "pad ", pad,
                 " names more dimensions than shape ", x.sizes(), " has");
-    Dims sizes(x.sizes());
-    for (size_t i = 0; i < pad.size() / 2; ++i) {
-      const size_t d = sizes.size() - 1 - i;
-      sizes[d] += pad[2 * i] + pad[2 * i + 1];
-      // A border that is taken off must have been there: no end may pass the other.
-      rush::check(sizes[d] >= 0, ErrorKind::Runtime, name, "pad ", pad, " makes dimension ",
-                  int64_t(d), " of shape ", x.sizes(), " negative");
-    }
-    return padded(x, sizes);
+    return padded(x, sizes_around(name, x, pad));
   }
   static void run(const Tensor& x, IntList pad, const Scalar& value, const Tensor& out) {
     Dims sizes(x.sizes());
-    int64_t from = x.offset(), to = out.offset();
     bool widens = false;
     for (size_t i = 0; i < pad.size() / 2; ++i) {
-      const size_t d = sizes.size() - 1 - i;
+      int64_t& size = sizes[sizes.size() - 1 - i];
       const int64_t before = pad[2 * i], after = pad[2 * i + 1];
       widens |= before > 0 || after > 0;
-      sizes[d] = std::max<int64_t>(
-          0, sizes[d] + std::min<int64_t>(0, before) + std::min<int64_t>(0, after));
-      from += std::max<int64_t>(0, -before) * x.strides()[d];
-      to += std::max<int64_t>(0, before) * out.strides()[d];
+      size = std::max<int64_t>(0,
+                               size + std::min<int64_t>(0, before) + std::min<int64_t>(0, after));
     }
     if (widens) fill_data(out, value);
     for (const int64_t n : sizes)
       if (n == 0) return;
+    int64_t from = x.offset(), to = out.offset();
+    for (size_t i = 0; i < pad.size() / 2; ++i) {
+      const size_t d = sizes.size() - 1 - i;
+      from += std::max<int64_t>(0, -pad[2 * i]) * x.strides()[d];
+      to += std::max<int64_t>(0, pad[2 * i]) * out.strides()[d];
+    }
     copy_data(out.alias(sizes, out.strides(), to), x.alias(sizes, x.strides(), from));
   }
   // Taking off what was put on, and the other way round with zeros.
@@ -80,9 +92,7 @@ struct ConstantPadNd {
 struct PadFromInside {
   static constexpr const char* name = "pad";
   static Spec check(const Tensor& x, IntList pad, int64_t mode) {
-    Dims sizes(x.sizes());
-    for (size_t i = 0; i < pad.size() / 2; ++i)
-      sizes[sizes.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
+    const Dims sizes = sizes_around(name, x, pad);
     // PyTorch joins circular borders from slices, and images with channels to pad are no images.
     const bool images =
         PadMode(mode) != PadMode::Circular && int64_t(pad.size()) <= 2 * x.dim() - 4;

@@ -243,3 +243,11 @@ def test_gradients_pass_through_the_conversion():
     y = x.to(rl.float8_e4m3fn).float()
     (y * rl.tensor([1.0, 2.0, 3.0])).sum().backward()
     assert x.grad.tolist() == [1, 2, 3]
+
+
+def test_gradients_of_windows():
+    """Windows that share elements add their gradients up, in float32."""
+    for size, stride, want in [((2,), (1,), [1, 1, 0]), ((2, 2), (1, 1), [1, 2, 1])]:
+        x = rl.ones(3, requires_grad=True)
+        window = x.to(rl.float8_e4m3fn).as_strided(size, stride)
+        assert rl.autograd.grad(window.float().sum(), x)[0].tolist() == want

@@ -138,6 +138,8 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
         >>> bool(x.abs().max() <= 0.04)
         True
     """
+    if not tensor.is_floating_point():
+        raise NotImplementedError(f"trunc_normal_: not implemented for {tensor.dtype} tensors")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "trunc_normal_: mean is more than 2 std away from [a, b]; the distribution may be off",
@@ -362,6 +364,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     """
     if tensor.dim() < 2:
         raise ValueError(f"orthogonal_: expects 2 or more dims, got {list(tensor.shape)}")
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise NotImplementedError(f"orthogonal_: not implemented for {tensor.dtype} tensors")
     if tensor.numel() == 0:
         return tensor
     rows = tensor.shape[0]

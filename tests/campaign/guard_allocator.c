@@ -30,7 +30,11 @@ static size_t most = (size_t)1 << 40;  // of one block
 void guard_limit(size_t bytes) { most = bytes; }
 void guard_fill(int byte) { fill_byte = (unsigned char)byte; }
 
-static size_t pages_of(size_t size) { return (size + kPage - 1) / kPage * kPage; }
+static size_t pages_of(size_t size) { return ((size ? size : 1) + kPage - 1) / kPage * kPage; }
+// How far behind the beginning of its pages a block may begin: in them also if it is empty.
+static size_t room_for(size_t size) {
+  return (pages_of(size) - (size ? size : 1)) / kAlign * kAlign;
+}
 
 // A forked child would find the lock taken for ever.
 static void take(void) { pthread_mutex_lock(&lock); }
@@ -39,7 +43,7 @@ __attribute__((constructor)) static void at_fork(void) { pthread_atfork(take, gi
 
 void* guard_alloc(size_t size) {
   if (size > most) return NULL;
-  size_t inner = pages_of(size ? size : 1);
+  size_t inner = pages_of(size);
   char* start = mmap(NULL, inner + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) return NULL;
   char* body = start + kPage;
@@ -47,7 +51,7 @@ void* guard_alloc(size_t size) {
     munmap(start, inner + 2 * kPage);
     return NULL;
   }
-  size_t room = (inner - size) / kAlign * kAlign;
+  size_t room = room_for(size);
   size_t before = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED) % 4 ? room : 0;
   // Long blocks are not filled: fresh pages hold zeros, and would all have to be there.
   if (size <= 1 << 20) {
@@ -66,8 +70,8 @@ static void damaged(const char* side, size_t at, size_t size) {
 
 void guard_free(void* memory, size_t size) {
   if (!memory) return;
-  size_t inner = pages_of(size ? size : 1);
-  size_t room = (inner - size) / kAlign * kAlign;
+  size_t inner = pages_of(size);
+  size_t room = room_for(size);
   char* block = memory;
   char* body = (char*)((uintptr_t)block & ~(uintptr_t)(kPage - 1));
   if ((size_t)(block - body) > room) damaged("off", block - body, size);

@@ -66,9 +66,9 @@ ON_EACH_DEVICE = {
 
 WRITES_ELEMENTS = {"nn.init.dirac_"}
 MANY_ANSWERS = {"logcumsumexp"}  # angles of complex numbers, up to whole turns
-# Rows that repeat: what is solved for is noise.
+# Rows that repeat: what is solved for is noise, and so is a quotient of variances of equal numbers.
 SINGULAR = ("expanded", "overlapping")
-SOLVING = {row.name for row in rows_linalg.ROWS}
+SOLVING = {row.name for row in rows_linalg.ROWS} | {"corrcoef"}
 
 
 # --- looking at results ---------------------------------------------------------------------------

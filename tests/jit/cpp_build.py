@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "dev"
-# The environment of a C++ program: nothing of Python's, but what tells libraries which loops to take, as their bits are
-# those of the loops (OPENBLAS_CORETYPE, ONEDNN_MAX_CPU_ISA, RUSHLIGHT_ISA).
+# The environment of a C++ program: nothing of Python's, but what tells libraries which loops to
+# take, since these decide about bits (OPENBLAS_CORETYPE, ONEDNN_MAX_CPU_ISA, RUSHLIGHT_ISA).
 CHOICES = ("OPENBLAS_", "ONEDNN_", "DNNL_", "RUSHLIGHT_ISA")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name.startswith(CHOICES)}
 

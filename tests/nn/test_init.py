@@ -116,6 +116,21 @@ def test_errors(wrong):
         wrong()
 
 
+@pytest.mark.parametrize(
+    ("fill", "dtype"),
+    [
+        (init.trunc_normal_, rl.complex64),
+        (init.trunc_normal_, rl.int64),
+        (init.orthogonal_, rl.int64),
+    ],
+)
+def test_dtypes_that_are_not_filled_stay_as_they_are(fill, dtype):
+    t = rl.full((3, 4), 7, dtype=dtype)
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        fill(t)
+    assert bool((t == 7).all())
+
+
 def test_old_names_and_nothing_to_do():
     with pytest.warns(FutureWarning, match="xavier_normal_"):
         init.xavier_normal(rl.empty(2, 2))

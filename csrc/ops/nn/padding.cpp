@@ -24,8 +24,9 @@ Dims sizes_around(const char* op, const Tensor& x, IntList pad) {
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const size_t d = sizes.size() - 1 - i;
     for (const int64_t width : {pad[2 * i], pad[2 * i + 1]})
-      check(width > -kWidest && width < kWidest && sizes[d] < kWidest, ErrorKind::Runtime, op, "pad ",
-            pad, " makes dimension ", int64_t(d), " of shape ", x.sizes(), " too large to count");
+      check(width > -kWidest && width < kWidest && sizes[d] < kWidest, ErrorKind::Runtime, op,
+            "pad ", pad, " makes dimension ", int64_t(d), " of shape ", x.sizes(),
+            " too large to count");
     sizes[d] += pad[2 * i] + pad[2 * i + 1];
     // A border that is taken off must have been there: no end may pass the other.
     check(sizes[d] >= 0, ErrorKind::Runtime, op, "pad ", pad, " makes dimension ", int64_t(d),
@@ -65,8 +66,8 @@ struct ConstantPadNd {
       int64_t& size = sizes[sizes.size() - 1 - i];
       const int64_t before = pad[2 * i], after = pad[2 * i + 1];
       widens |= before > 0 || after > 0;
-      size = std::max<int64_t>(0,
-                               size + std::min<int64_t>(0, before) + std::min<int64_t>(0, after));
+      size =
+          std::max<int64_t>(0, size + std::min<int64_t>(0, before) + std::min<int64_t>(0, after));
     }
     if (widens) fill_data(out, value);
     for (const int64_t n : sizes)

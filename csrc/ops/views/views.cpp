@@ -148,18 +148,26 @@ struct ViewByGeometry {
 struct AsStridedBackward {
   static constexpr const char* name = "as_strided_backward";
   static constexpr bool any_device = true;
+  static constexpr bool takes_float8 = true;
   static Spec check(const Tensor& g, IntList self_size, IntList, int64_t, IntList, IntList,
                     int64_t) {
     return {self_size, g.dtype(), g.device()};
   }
   static void run(const Tensor& g, IntList self_size, IntList self_stride, int64_t self_offset,
                   IntList size, IntList stride, int64_t offset, const Tensor& out) {
+    const bool adds_up = !is_dense(size, stride) && may_repeat(size, stride);
+    if (adds_up && is_float8(g.dtype())) {
+      const Tensor sum = make_tensor(self_size, DType::Float32, g.device());
+      run(convert_data(g, sum.dtype()), self_size, self_stride, self_offset, size, stride, offset,
+          sum);
+      return copy_data(out, sum);
+    }
     const Tensor buffer = make_tensor(
         Dims{ViewByGeometry::reach(self_size, self_stride, self_offset, size, stride, offset)},
         g.dtype(), g.device());
     fill_data(buffer, 0);
     const Tensor window = buffer.alias(size, stride, offset);
-    if (is_dense(size, stride) || !may_repeat(size, stride))
+    if (!adds_up)
       copy_data(window, g);
     else if (device_traits(g).separate_memory)
       accumulate_by_index(buffer, window, g);

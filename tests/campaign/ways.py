@@ -141,7 +141,10 @@ def once_and_back(once, seen, kept=True):
     if not inputs or not results or any(t.is_sparse for t in results):
         return found
     seeds = [rl.ones_like(r) for r in results]
-    gradients = rl.autograd.grad(results, inputs, seeds, allow_unused=True)
+    try:
+        gradients = rl.autograd.grad(results, inputs, seeds, allow_unused=True)
+    except NotImplementedError:  # said by backward: the call itself has ended, and may have written
+        return found
     return (found, gradients) if kept else found
 
 

@@ -112,7 +112,8 @@ def test_what_is_not_finite_is_as_without(bad, where):
         a, b = a.numpy(), b.numpy()
         finite = np.isfinite(b)
         np.testing.assert_array_equal(a[~finite], b[~finite])
-        np.testing.assert_allclose(a[finite], b[finite], rtol=1e-4, atol=1e-4)
+        atol = 2e-5 * np.median(np.abs(b[finite]))  # sums of thousands, some of which are near 0
+        np.testing.assert_allclose(a[finite], b[finite], rtol=1e-4, atol=atol)
 
 
 def test_threads_do_not_show():

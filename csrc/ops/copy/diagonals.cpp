@@ -1,5 +1,6 @@
 // Diagonals and triangles of matrices; copies of self with a part replaced.
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "core/interrupt.h"
@@ -146,9 +147,9 @@ Tensor triangle_indices(const char* op, bool upper, int64_t rows, int64_t cols, 
   const DType t = dtype.value_or(DType::Int64);
   check_dtype(t == DType::Int64 || t == DType::Int32, op, "the indices are int64 or int32, not ",
               t);
-  constexpr int64_t kMost = int64_t(1) << 60;
-  check(rows <= kMost && cols <= kMost, ErrorKind::Runtime, op, "a matrix of ", rows, " rows and ",
-        cols, " columns has more than can be addressed");
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() - 3;  // of what is added up below
+  check(rows <= kMost && cols <= kMost - rows, ErrorKind::Runtime, op, "a matrix of ", rows,
+        " rows and ", cols, " columns has more than can be addressed");
   const int64_t shift = std::clamp(offset, -rows - 1, cols + 1);
   auto first = [&](int64_t r) { return upper ? std::clamp<int64_t>(r + shift, 0, cols) : 0; };
   auto last = [&](int64_t r) { return upper ? cols : std::clamp<int64_t>(r + shift + 1, 0, cols); };

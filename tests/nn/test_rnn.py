@@ -704,3 +704,25 @@ def test_complex_numbers():
     for step in x[:, 0].numpy():
         h, _ = cell("GRU", step, h, None, *w)
     np.testing.assert_allclose(m(x)[0][-1, 0].detach().numpy(), h, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("run", "gates"), [(rl.rnn_tanh, 1), (rl.rnn_relu, 1), (rl.lstm, 4), (rl.gru, 3)]
+)
+@pytest.mark.parametrize("batch", [4, 64])
+def test_inputs_without_elements(run, gates, batch):
+    """As inputs of zeros; layers refuse the size, the functions take it as PyTorch's do."""
+    units = 5
+    rest = [rl.randn(gates * units, n) for n in (units, 1, 1)]
+    rest = [w.squeeze(1) if w.shape[1] == 1 else w for w in rest]
+    start = rl.zeros(1, batch, units)
+
+    def outputs(width):
+        x, weight = rl.zeros(20, batch, width), rl.randn(gates * units, width, requires_grad=True)
+        hidden = (start, start) if run is rl.lstm else start
+        y = run(x, hidden, [weight, *rest], True, 1, 0.0, True, False, False)[0]
+        y.sum().backward()
+        assert weight.grad.shape == weight.shape
+        return y.detach()
+
+    np.testing.assert_allclose(outputs(0).numpy(), outputs(1).numpy(), rtol=1e-6, atol=1e-6)

@@ -25,7 +25,8 @@ RnnWeight<T>::RnnWeight(const T* from, int64_t gates, int64_t units, int64_t dep
       packed_(packed),
       panels_(packed ? gates * ((units + wide_ - 1) / wide_) * wide_ * depth : 0) {
   if (!packed) return;
-  const int64_t grain = std::max<int64_t>(1, (1 << 17) / (gates * wide_ * depth));
+  const int64_t grain =
+      std::max<int64_t>(1, (1 << 17) / std::max<int64_t>(1, gates * wide_ * depth));
   parallel_for(blocks(), grain, [&](int64_t block, int64_t end) {
     for (; block < end; ++block) {
       T* to = panels_.get() + gates_ * depth_ * begin(block);
